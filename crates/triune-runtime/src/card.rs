@@ -50,7 +50,7 @@ impl Cards {
     pub fn with_state(specs: Vec<CardSpec>) -> Result<Self, Error> {
         let directory = match runtime_dir() {
             Some(directory) => directory,
-            None => guessable_dir()?,
+            None => guessable_dir(&std::env::temp_dir())?,
         };
         Self::new(specs, &directory)
     }
@@ -160,11 +160,11 @@ fn runtime_dir() -> Option<PathBuf> {
         .or_else(|| variable("XDG_RUNTIME_DIR").filter(|path| path.is_dir()).map(|path| path.join("triune")))
 }
 
-/// The directory below the shared temporary one. Its name can be guessed, so it must be this user's own, root included:
+/// The directory below `shared`, which everybody writes to. Its name can be guessed, so it must be this user's own, root included:
 /// another user could have put links in it that lead the writer elsewhere.
-fn guessable_dir() -> Result<PathBuf, Error> {
+fn guessable_dir(shared: &Path) -> Result<PathBuf, Error> {
     let user = user_id()?;
-    let directory = std::env::temp_dir().join(format!("triune-{user}"));
+    let directory = shared.join(format!("triune-{user}"));
     make(&directory)?;
     let error = |source| Error::Io { path: directory.clone(), source };
     let metadata = fs::symlink_metadata(&directory).map_err(error)?;

@@ -420,4 +420,77 @@ mod tests {
             assert!(error.to_string().contains("1152921504606846976 bytes"), "{error}");
         }
     }
+
+    #[test]
+    fn sizes_are_whole_lines() {
+        assert_eq!([0, 1, 64, 65].map(aligned), [64, 64, 64, 128]);
+        assert_eq!(aligned(u64::MAX), u64::MAX);
+    }
+
+    /// Constants are found by all of their bytes, though the key has only parts of them.
+    #[test]
+    fn the_same_constants_lie_once() {
+        let workspace = Workspace::new().expect("a workspace");
+        let long: Vec<u8> = (0..10_000_u32).map(|index| (index * 31 % 251) as u8).collect();
+        let mut other = long.clone();
+        // Between the parts that are hashed: three of four are left out.
+        other[130] ^= 1;
+        assert_eq!(Constants::key(&long), Constants::key(&other));
+        assert_ne!(Constants::key(&long), Constants::key(&long[..9_999]));
+        let first = workspace.constants(&long).expect("room");
+        let again = workspace.constants(&long).expect("room");
+        let second = workspace.constants(&other).expect("room");
+        assert!(Arc::ptr_eq(&first, &again) && !Arc::ptr_eq(&first, &second));
+        assert!(first.holds(&long) && second.holds(&other));
+        assert!(!first.holds(&other) && !first.holds(&long[..9_999]));
+        assert!(Arc::ptr_eq(&second, &workspace.constants(&other).expect("room")));
+        // What no program has any more is given back, and forgotten as new ones come.
+        drop((first, again));
+        for index in 0..20 {
+            workspace.constants(&[index; 70]).expect("room");
+        }
+        assert_eq!(workspace.lock().constants.chunks.values().map(Vec::len).max(), Some(1));
+        assert!(workspace.lock().constants.count <= 5, "{}", workspace.lock().constants.count);
+        assert!(Arc::ptr_eq(&second, &workspace.constants(&other).expect("room")));
+    }
+
+    /// A model's bytes lie once as long as a program has them; as many from another place are others.
+    #[test]
+    fn a_table_lies_once() {
+        let workspace = Workspace::new().expect("a workspace");
+        let bytes = Bytes::from(vec![7; 1000]);
+        let (one, same) = (workspace.table(&bytes).expect("room"), workspace.table(&bytes).expect("room"));
+        assert!(Arc::ptr_eq(&one, &same));
+        assert_eq!(workspace.table_bytes(), 1000);
+        let shorter = workspace.table(&bytes.slice(..999)).expect("room");
+        let other = workspace.table(&Bytes::from(vec![7; 1000])).expect("room");
+        assert_eq!(workspace.table_bytes(), 2999);
+        assert!(one.chunk.holds(&bytes) && shorter.chunk.holds(&bytes[..999]));
+        drop((one, same, shorter));
+        assert_eq!(workspace.table_bytes(), 1000);
+        drop(other);
+        workspace.table(&bytes).expect("room");
+        assert_eq!(workspace.lock().tables.len(), 1);
+    }
+
+    /// Room that is there is taken again; it begins on a boundary and is as long as was asked for.
+    #[test]
+    fn scratch_grows_when_it_has_to() {
+        let mut scratch = Scratch::default();
+        scratch.reserve(1000).expect("room");
+        let place = scratch.bytes().as_ptr();
+        assert!(place.addr().is_multiple_of(64) && scratch.bytes().len() >= 1000);
+        assert_eq!(scratch.0.len(), 1064);
+        assert!(scratch.bytes().iter().all(|&byte| byte == 0xA5), "every page is there");
+        scratch.bytes()[0] = 3;
+        for bytes in [1000, 10, 0] {
+            scratch.reserve(bytes).expect("room");
+            assert_eq!((scratch.bytes().as_ptr(), scratch.bytes()[0]), (place, 3));
+        }
+        scratch.reserve(1001).expect("room");
+        assert_eq!((scratch.0.len(), scratch.bytes()[0]), (1065, 0xA5));
+        scratch.reserve(AT_ONCE).expect("room");
+        assert!(scratch.bytes().iter().all(|&byte| byte == 0), "pages come as they are touched");
+        assert!(scratch.reserve(usize::MAX).is_err());
+    }
 }

@@ -10,7 +10,7 @@ use triune_device::{Command, DeviceSpec, Sanitize, command::decode};
 use triune_graph::{
     Graph, Op,
     format::onnx,
-    ops::{BinaryKind, Concat},
+    ops::{BinaryKind, Concat, Slice},
 };
 use triune_runtime::{
     CompileOptions, DeployOptions, Deployment, Device, Error, PlanOptions, Policy, Program, TensorIo, compile,
@@ -240,6 +240,42 @@ fn operands_of_fewer_axes_are_no_blocks() {
             let plain = Arc::new(program(&graph, device, None).expect("a program"));
             let blocked = Arc::new(program(&graph, device, Some(32)).expect("a program in blocks"));
             assert_eq!(run(&blocked, 3, Sanitize::Report).0, run(&plain, 3, Sanitize::Off).0, "{kind:?}");
+        }
+    }
+}
+
+/// Channels of whole blocks, from within one, and every second, taken out of a map in blocks of four.
+#[test]
+fn channels_are_taken_out_of_blocks() {
+    for (start, end, step) in
+        [(4, 10, 1), (4, 8, 1), (0, 6, 1), (1, 7, 1), (0, 10, 2), (4, 10, 2), (3, 10, 3)]
+    {
+        let mut builder = GraphBuilder::new();
+        let params = QuantParams { scale: 0.25, zero_point: 3 };
+        let x = builder.input("x", DType::F32, &[1, 10, 2, 3]);
+        let x = builder.quantize_dequantize(x, params, DType::U8);
+        let convolved = |builder: &mut GraphBuilder, x, inputs: usize, outputs: usize| {
+            let integers: Vec<i8> = (0..outputs * inputs).map(|index| (index * 37 % 251) as i8).collect();
+            let weights = Tensor::i8(&[outputs, inputs, 1, 1], &integers);
+            let weights = builder.dequantized_constant(&weights, &[0.01], 0);
+            let y = builder.conv(&[x, weights], 1, 0, 1);
+            builder.quantize_dequantize(y, params, DType::U8)
+        };
+        let y = convolved(&mut builder, x, 10, 10);
+        let mut operands = vec![y];
+        operands.extend([start, end, 1, step].map(|value| builder.constant(&Tensor::i64(&[1], &[value]))));
+        let part = builder.node(Op::Slice(Slice), &operands);
+        let part = builder.quantize_dequantize(part, params, DType::U8);
+        let y = convolved(&mut builder, part, (end - start + step - 1) as usize / step as usize, 5);
+        let graph = builder.finish_inferred(&[y]);
+        for device in ["buyi", "zg330"] {
+            let plain = Arc::new(program(&graph, device, None).expect("a program"));
+            let blocked = Arc::new(program(&graph, device, Some(4)).expect("a program in blocks"));
+            assert_eq!(
+                run(&blocked, 3, Sanitize::Report).0,
+                run(&plain, 3, Sanitize::Off).0,
+                "{start} to {end} by {step}"
+            );
         }
     }
 }

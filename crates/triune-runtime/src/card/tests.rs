@@ -1,6 +1,13 @@
 //! Cards in a directory of their own.
 
-use std::{path::Path, time::Duration};
+use std::{
+    fs::Permissions,
+    os::unix::fs::{PermissionsExt, chown, symlink},
+    path::Path,
+    time::Duration,
+};
+
+use triune_device::{DeviceSpec, spec::Style};
 
 use super::*;
 
@@ -157,4 +164,129 @@ fn a_damaged_settings_file_gives_the_defaults() {
     assert_eq!(settings, Settings::new(card.spec()));
     fs::write(card.path("settings"), [0xff, 0xfe, 0x00]).unwrap();
     assert_eq!(card.settings().unwrap(), Settings::new(card.spec()));
+}
+
+/// The state lies in a directory that is made if it is missing, for this user alone.
+#[test]
+fn a_missing_directory_is_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let (state, file) = (directory.path().join("a/b"), directory.path().join("file"));
+    Cards::new(Vec::new(), &state).unwrap();
+    assert_eq!(fs::metadata(&state).unwrap().mode() & 0o777, 0o700);
+    fs::write(&file, "").unwrap();
+    match Cards::new(Vec::new(), &file).unwrap_err() {
+        Error::Io { path, .. } => assert_eq!(path, file),
+        other => panic!("{other}"),
+    }
+}
+
+/// What is made below a directory that everybody writes to is refused unless it is this user's alone.
+#[test]
+fn a_directory_whose_name_can_be_guessed_is_this_users_own() {
+    let shared = tempfile::tempdir().unwrap();
+    let own = guessable_dir(shared.path()).unwrap();
+    let user = user_id().unwrap();
+    assert_eq!(own, shared.path().join(format!("triune-{user}")));
+    assert_eq!(fs::metadata(&own).unwrap().mode() & 0o777, 0o700);
+    let refused = || match guessable_dir(shared.path()).unwrap_err() {
+        Error::Io { path, source } => {
+            assert_eq!(path, own);
+            assert!(source.to_string().contains("set TRIUNE_RUNTIME_DIR to one"), "{source}");
+        }
+        other => panic!("{other}"),
+    };
+    for (mode, fits) in [(0o720, false), (0o702, false), (0o755, true)] {
+        fs::set_permissions(&own, Permissions::from_mode(mode)).unwrap();
+        if fits { assert_eq!(guessable_dir(shared.path()).unwrap(), own) } else { refused() }
+    }
+    if user == 0 {
+        chown(&own, Some(1), None).unwrap();
+        refused();
+        // One that the user named may be anybody's where that is root.
+        Cards::new(Vec::new(), &own).unwrap();
+    }
+    fs::remove_dir(&own).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    symlink(elsewhere.path(), &own).unwrap();
+    refused();
+}
+
+#[test]
+fn names_of_cards_fit_names_of_files() {
+    let check = |name: &str| {
+        CardSpec::parse_toml(&format!("[[card]]\nname = '{name}'\nsub_devices = 4"), "cards.toml")
+    };
+    for name in ["a", "aZ0-_.:9", &"x".repeat(64)] {
+        assert_eq!(check(name).unwrap()[0].name, name);
+    }
+    for name in ["", ".a", "a b", "a/b", "ä", &"x".repeat(65)] {
+        let error = check(name).unwrap_err().to_string();
+        assert!(error.contains("card 0: name: expected 1 to 64 letters"), "{error}");
+    }
+}
+
+/// A text that describes a device is one card of all of its cores, at its own clocks.
+#[test]
+fn a_device_is_a_card() {
+    let mut device = DeviceSpec::builtin("zg330").unwrap();
+    device.name = "mine".into();
+    device.clocks_mhz = vec![100, 250, 600];
+    device.clock_mhz = Some(250);
+    let cards = CardSpec::parse_toml(&device.to_toml(Style::Short), "mine.toml").unwrap();
+    let [card] = &*cards else { panic!("{cards:?}") };
+    assert_eq!((card.name.as_str(), card.board), ("mine-0:1:0", BoardType::Unknown));
+    assert_eq!((card.device.as_str(), card.sub_devices), ("mine", device.cores as usize));
+    assert_eq!((card.clocks(), card.model().unwrap()), ((250, 100..=600), device.clone()));
+    // One of a package has eight digits more, the same for the same device.
+    let tagged = |device: &DeviceSpec| CardSpec::of_package(&Arc::new(device.clone())).name;
+    let name = tagged(&device);
+    assert_eq!((name.len(), tagged(&device)), ("mine-01234567-0:1:0".len(), name.clone()));
+    assert!(name[5..13].chars().all(|digit| digit.is_ascii_hexdigit()), "{name}");
+    device.cores += 1;
+    assert_ne!(tagged(&device), name);
+    // What comes with Triune has the vendor's.
+    let card = CardSpec::new(BoardType::Sbc, 2);
+    assert_eq!((card.name.as_str(), card.clocks()), ("metis-0:3:0", (800, 20..=1000)));
+    assert_eq!(card.model().unwrap(), DeviceSpec::builtin("metis").unwrap());
+    for board in BoardType::ALL {
+        assert_eq!(BoardType::from_name(board.name()), Some(board));
+    }
+    assert_eq!(BoardType::from_name("usb"), None);
+}
+
+#[test]
+fn cores_are_named_one_by_one_or_from_one_to_another() {
+    let directory = tempfile::tempdir().unwrap();
+    let card = first(&cards("pcie", directory.path()));
+    card.configure(&[("clock_profile_core_1-2", "20"), ("mvm_utilisation_core_2-3", "1")]).unwrap();
+    let settings = card.settings().unwrap();
+    assert_eq!([0, 1, 2, 3].map(|core| settings.clock_mhz(core)), [800, 20, 20, 800]);
+    assert_eq!([0, 1, 2, 3].map(|core| settings.utilisation(core)), [100, 100, 1, 1]);
+    // One that there is not has what all have.
+    assert_eq!((settings.clock_mhz(4), settings.utilisation(4)), (800, 100));
+    for name in ["clock_profile_core_2-1", "mvm_utilisation_core_0-4", "mvm_utilisation_core_-1"] {
+        let error = card.configure(&[(name, "50")]).unwrap_err();
+        assert!(matches!(error, Error::UnknownSetting { .. }), "{name}: {error}");
+    }
+    assert_eq!(card.settings().unwrap(), settings);
+}
+
+/// Who holds a sub-device is what its file says; one that says nothing is held all the same.
+#[test]
+fn a_holder_without_a_name_is_unknown() {
+    let directory = tempfile::tempdir().unwrap();
+    let card = first(&cards("pcie", directory.path()));
+    fs::write(card.path("1"), "a longer text than this process has by far, of a process that is gone")
+        .unwrap();
+    let held = card.reserve(2).unwrap();
+    let me = fs::read_to_string(card.path("0")).unwrap();
+    assert!(me.ends_with(&format!(":{}", std::process::id())), "{me}");
+    assert_eq!(fs::read_to_string(card.path("1")).unwrap(), me);
+    fs::write(card.path("1"), " \n").unwrap();
+    fs::write(card.path("0"), [0xff, 0xfe]).unwrap();
+    let users = card.users().unwrap();
+    let users: Vec<_> = users.iter().map(|user| (user.sub_device, user.holder.as_str())).collect();
+    assert_eq!(users, [(0, "unknown"), (1, "unknown")]);
+    drop(held);
+    assert!(card.users().unwrap().is_empty());
 }

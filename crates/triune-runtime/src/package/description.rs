@@ -360,4 +360,119 @@ mod tests {
         assert!(turns(&two(3, 5, ["[1]", "[2]"]), 3, 1, 1) && turns(&two(5, 5, ["[1]", "[2]"]), 3, 1, 1));
         assert!(!turns(&two(5, 3, ["[1]", "[2]"]), 3, 1, 1) && !turns(&two(3, 5, ["[2]", "[1]"]), 3, 1, 1));
     }
+
+    #[test]
+    fn zero_points_are_integers_of_their_type() {
+        let bounds = |dtype| integers(dtype).map(|range| (*range.start(), *range.end()));
+        assert_eq!(bounds(DType::I8), Some((-128, 127)));
+        assert_eq!(bounds(DType::U8), Some((0, 255)));
+        assert_eq!(bounds(DType::I16), Some((-32768, 32767)));
+        for dtype in [DType::I32, DType::I64, DType::F32, DType::Bool, DType::U16] {
+            assert_eq!(bounds(dtype), None, "{dtype}");
+        }
+    }
+
+    /// A tensor of four images in blocks of two channels, with as much padding as there is room for.
+    fn tensor() -> TensorJson {
+        TensorJson {
+            name: "x".into(),
+            dtype: "uint8".into(),
+            shape: vec![4, 3, 5, 6],
+            padding: vec![(0, 0), (2, 1), (0, 5), (0, 0)],
+            scale: 0.5,
+            zero_point: 255,
+            block: Some(2),
+            model_shape: vec![4, 6, 3, 5],
+        }
+    }
+
+    #[test]
+    fn tensors_are_read_up_to_their_bounds() {
+        let path = Path::new("model.json");
+        for batch in [1, 2, 4] {
+            let io = tensor().io(path, batch).expect("a tensor");
+            assert_eq!(
+                (io.dtype, &*io.shape, &*io.model_shape),
+                (DType::U8, &[4, 3, 5, 6][..], &[4, 6, 3, 5][..])
+            );
+            assert_eq!((io.scale, io.zero_point, io.block), (0.5, 255, Some(2)));
+            assert_eq!(io.padding, tensor().padding);
+        }
+        let refused = |json: TensorJson, batch| json.io(path, batch).expect_err("no tensor").to_string();
+        let none = TensorJson { shape: vec![], padding: vec![], block: None, ..tensor() };
+        for (json, batch, words) in [
+            (tensor(), 3, "its first extent is no multiple of the batch"),
+            (none, 1, "its first extent is no multiple of the batch"),
+            (TensorJson { zero_point: 256, ..tensor() }, 1, "a zero point outside of uint8"),
+            (TensorJson { zero_point: -1, ..tensor() }, 1, "a zero point outside of uint8"),
+            (TensorJson { scale: f32::NAN, ..tensor() }, 1, "a scale that is not positive"),
+            (TensorJson { scale: f32::INFINITY, ..tensor() }, 1, "a scale that is not positive"),
+            (TensorJson { block: Some(4), ..tensor() }, 1, "blocks that its channels do not fill"),
+            (
+                TensorJson { padding: vec![(0, 0), (2, 2), (0, 5), (0, 0)], ..tensor() },
+                1,
+                "padding that does not fit the shape",
+            ),
+            (
+                TensorJson { shape: vec![1 << 31, 1 << 30, 2, 2], block: None, ..tensor() },
+                1,
+                "its size overflows",
+            ),
+        ] {
+            let error = refused(json, batch);
+            assert!(error.contains("tensor 'x': ") && error.contains(words), "{words}: {error}");
+        }
+    }
+
+    /// A description of nothing but a plan of 96 bytes, of which 32 are near.
+    fn plan(residency: [u64; 5], map: (u8, u64, u64, u32, u32, u32)) -> Description {
+        let [capacity, value, bound, peak, lower_bound] = residency;
+        let policy = Policy::default().name().into();
+        Description {
+            target: "metis".into(),
+            device: None,
+            batch: 1,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            results: None,
+            waits: Vec::new(),
+            scratch_bytes: 96,
+            scratch_lower_bound: 96,
+            residency: Some(ResidencyJson { policy, capacity, value, bound, peak, lower_bound }),
+            feature_maps: vec![map],
+            operators: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_plan_is_read_up_to_its_bounds() {
+        let path = Path::new("model.json");
+        let (scratch, resident) = (Program::SCRATCH, Program::RESIDENT);
+        let program = |residency, map| plan(residency, map).program(path, Bytes::new(), Bytes::new());
+        let near = [32, 7, 7, 32, 32];
+        let program_of = |map| program(near, map).expect("a program");
+        assert_eq!(
+            program_of((scratch, 64, 32, 3, 4, 2)).buffers,
+            [PlannedBuffer { segment: scratch, offset: 64, bytes: 32, first: 3, last: 4, reads: 2 }]
+        );
+        let residency = program_of((resident, 0, 32, 0, 1, 1)).residency.expect("a near memory");
+        assert_eq!((residency.capacity, residency.value, residency.bound), (32, 7, 7));
+        assert_eq!((residency.peak, residency.lower_bound), (32, 32));
+        for (residency, map, words) in [
+            (near, (scratch, 65, 32, 0, 1, 1), "a feature map outside of the memory plan"),
+            (near, (resident, 1, 32, 0, 1, 1), "a feature map outside of the memory plan"),
+            (near, (scratch, 0, 32, 4, 4, 1), "a feature map outside of the memory plan"),
+            (near, (Program::CONSTANTS, 0, 0, 0, 1, 1), "a feature map outside of the memory plan"),
+            ([32, 8, 7, 32, 32], (scratch, 0, 1, 0, 1, 1), "resident feature maps beyond their bounds"),
+            ([31, 7, 7, 32, 32], (scratch, 0, 1, 0, 1, 1), "resident feature maps beyond their bounds"),
+            ([32, 7, 7, 31, 32], (scratch, 0, 1, 0, 1, 1), "resident feature maps beyond their bounds"),
+        ] {
+            let error = program(residency, map).expect_err("no plan").to_string();
+            assert!(error.contains(words), "{residency:?}, {map:?}: {error}");
+        }
+        let batch = |batch| Description { batch, ..plan(near, (scratch, 0, 1, 0, 1, 1)) };
+        assert_eq!(batch(4).program(path, Bytes::new(), Bytes::new()).expect("four cores").batch, 4);
+        let error = batch(5).program(path, Bytes::new(), Bytes::new()).expect_err("four cores").to_string();
+        assert!(error.contains("a batch of 5 on 4 cores"), "{error}");
+    }
 }
