@@ -154,3 +154,80 @@ impl Addresses {
 fn lost() -> Error {
     Error::internal("a value of the program lies in none of its segments")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn section(segment: u8, offset: u64, bytes: u64) -> Section {
+        Section { segment, offset, bytes }
+    }
+
+    #[test]
+    fn addresses_lie_in_the_segment_that_begins_last_before_them() {
+        let (near, first) = (Program::RESIDENT, Program::FIRST_IO);
+        let mut bases = vec![0; usize::from(first) + 2];
+        bases[usize::from(Program::CONSTANTS)] = 4096;
+        // An empty one begins where the next does.
+        bases[usize::from(first)] = 8192;
+        bases[usize::from(first) + 1] = 8192;
+        bases[usize::from(Program::SCRATCH)] = 9216;
+        bases[usize::from(Program::INSTRUCTIONS)] = 16384;
+        let mut addresses = Addresses::Linear(bases);
+        for (mem, place) in [
+            (Mem::External(0), None),
+            (Mem::External(4095), None),
+            (Mem::External(4096), Some((Program::CONSTANTS, 0))),
+            (Mem::External(8191), Some((Program::CONSTANTS, 4095))),
+            (Mem::External(8192), Some((first, 0))),
+            (Mem::External(9215), Some((first, 1023))),
+            (Mem::External(9216), Some((Program::SCRATCH, 0))),
+            (Mem::External(20000), Some((Program::INSTRUCTIONS, 3616))),
+            (Mem::OnChip(77), Some((near, 77))),
+            (Mem::Chunk(0, 0), None),
+            (Mem::Host, None),
+        ] {
+            assert_eq!(addresses.find(mem, 1), place, "{mem:?}");
+        }
+        assert_eq!(addresses.last(near, 5).unwrap(), Mem::OnChip(5));
+        assert_eq!(addresses.last(Program::SCRATCH, 5).unwrap(), Mem::External(9221));
+        assert_eq!(addresses.instructions(8, 24).unwrap(), Mem::External(16392));
+        for (segment, offset) in [(first + 2, 0), (Program::CONSTANTS, u64::MAX)] {
+            assert!(addresses.last(segment, offset).is_err());
+        }
+        let same = addresses.clone();
+        addresses.add(section(first, 0, 64));
+        assert_eq!(addresses, same, "addresses have no chunks");
+    }
+
+    #[test]
+    fn chunks_are_sections_of_segments() {
+        let (first, scratch) = (Program::FIRST_IO, Program::SCRATCH);
+        let instructions = section(Program::INSTRUCTIONS, 0, 0);
+        let sections = vec![section(first, 0, 100), section(scratch, 64, 32), instructions];
+        let mut addresses = Addresses::Chunks(sections);
+        for (mem, bytes, place) in [
+            (Mem::Chunk(0, 0), 100, Some((first, 0))),
+            (Mem::Chunk(0, 1), 100, None),
+            (Mem::Chunk(0, 99), 1, Some((first, 99))),
+            (Mem::Chunk(1, 8), 24, Some((scratch, 72))),
+            (Mem::Chunk(1, 8), 25, None),
+            (Mem::Chunk(1, u64::MAX), 2, None),
+            (Mem::Chunk(3, 0), 0, None),
+            (Mem::External(4096), 1, None),
+            (Mem::OnChip(0), 1, None),
+        ] {
+            assert_eq!(addresses.find(mem, bytes), place, "{mem:?}");
+        }
+        // Instructions grow their section, whichever it is.
+        assert_eq!(addresses.instructions(0, 24).unwrap(), Mem::Chunk(2, 0));
+        assert_eq!(addresses.instructions(24, 40).unwrap(), Mem::Chunk(2, 24));
+        assert_eq!(addresses.find(Mem::Chunk(2, 63), 1), Some((Program::INSTRUCTIONS, 63)));
+        assert_eq!(addresses.find(Mem::Chunk(2, 63), 2), None);
+        addresses.add(section(scratch, 128, 16));
+        assert_eq!(addresses.last(scratch, 130).unwrap(), Mem::Chunk(3, 2));
+        let error = addresses.last(scratch, 127).unwrap_err().to_string();
+        assert!(error.contains("lies in none of its segments"), "{error}");
+        assert!(Addresses::Chunks(Vec::new()).instructions(0, 1).is_err());
+    }
+}

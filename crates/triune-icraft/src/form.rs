@@ -228,4 +228,88 @@ mod tests {
         assert_eq!((scalar(DType::U4), scalar(DType::I64)), (Scalar::Unsigned(4), Scalar::Signed(64)));
         assert_eq!(scalar(DType::Bool), Scalar::Bool);
     }
+
+    /// Extents as stored, with and without blocks; where axes and blocks are, and which channels are valid.
+    #[test]
+    fn forms_store_axes_in_their_order() {
+        let dims = [2, 5, 3, 4];
+        let image = Form::image();
+        assert_eq!((image.shape(&dims), image.stored(&dims)), (vec![2, 3, 4, 5], vec![2, 3, 4, 5]));
+        assert_eq!([0, 1, 2, 3].map(|axis| image.axis(axis)), [0, 3, 1, 2]);
+        assert_eq!((image.channels(&dims), image.merged(&dims)), (5, Vec::new()));
+        let blocked = Form::blocked(4, 4);
+        assert_eq!(blocked.shape(&dims), [2, 2, 3, 4, 4]);
+        assert_eq!([0, 1, 2, 3].map(|axis| blocked.axis(axis)), [0, 1, 2, 3]);
+        assert_eq!([0, 1, 2, 3].map(|axis| blocked.position(axis)), [0, 3, 1, 2]);
+        assert_eq!((blocked.blocks_at(), blocked.channels(&dims)), (1, 8));
+        let section = |valid, start, end| Section { valid, start, end };
+        let merged = |axes: &[i64], sections: &[Section]| {
+            vec![MergedDistr { axes: axes.to_vec(), fill: Some(Fill::Zero), sections: sections.to_vec() }]
+        };
+        assert_eq!(blocked.merged(&dims), merged(&[1, 4], &[section(true, 0, 5), section(false, 5, 8)]));
+        assert_eq!(blocked.merged(&[2, 8, 3, 4]), merged(&[1, 4], &[section(true, 0, 8)]));
+        assert_eq!(blocked.unblocked(), image);
+        // What is no image has blocks of its last axis, in front of which they are counted.
+        let flat = Form::blocked(3, 4);
+        let dims = [7, 3, 6];
+        assert_eq!((flat.shape(&dims), flat.blocks_at()), (vec![7, 3, 2, 4], 2));
+        assert_eq!([0, 1, 2].map(|axis| flat.axis(axis)), [0, 1, 2]);
+        assert_eq!(flat.merged(&dims), merged(&[2, 3], &[section(true, 0, 6), section(false, 6, 8)]));
+        assert_eq!(flat.unblocked(), Form::plain(3));
+        let turned = Form { order: vec![2, 0, 1], block: None };
+        assert_eq!((turned.shape(&dims), turned.axis(2), turned.position(1)), (vec![6, 7, 3], 0, 2));
+        assert_eq!((Form::natural(4), Form::natural(3)), (Form::image(), Form::plain(3)));
+        let scalar = Form::plain(0);
+        assert_eq!((scalar.shape(&[]), scalar.channels(&[])), (vec![], 1));
+    }
+
+    #[test]
+    fn layouts_name_axes_and_blocks() {
+        let named =
+            |form: Form| form.layout().axes.iter().map(|axis| (axis.name, axis.unit)).collect::<Vec<_>>();
+        let plain = |names: &str| names.chars().map(|name| (name, 0)).collect::<Vec<_>>();
+        assert_eq!(named(Form::image()), plain("NHWC"));
+        assert_eq!(named(Form::plain(3)), plain("**C"));
+        assert_eq!(named(Form::plain(4)), plain("***C"));
+        assert_eq!(named(Form::plain(0)), []);
+        assert_eq!(named(Form::blocked(4, 32)), [plain("NCHW"), vec![('c', 32)]].concat());
+        assert_eq!(named(Form::blocked(2, 16)), [plain("*C"), vec![('c', 16)]].concat());
+        let tensor = tensor(ElementType::Scalar(Scalar::Bool), &[3, 4], layout("OI"));
+        assert_eq!((tensor.shape, tensor.layout), (vec![3, 4], layout("OI")));
+        let stored =
+            stored(ElementType::Scalar(Scalar::Bool), Shape::from([2, 5, 3, 4]), &Form::blocked(4, 4));
+        assert_eq!((stored.shape, stored.merged.len()), (vec![2, 2, 3, 4, 4], 1));
+    }
+
+    /// One run of channels of one scale; a zero point only where it is not 0.
+    #[test]
+    fn activations_have_the_words_of_their_style() {
+        for zero_point in [0, -7] {
+            let params = triune_tensor::QuantParams { scale: 0.25, zero_point };
+            let meaning = Meaning { dtype: DType::U8, params };
+            let runs = Runs { axis: -1, runs: vec![(6, 0.25)] };
+            let wanted = if zero_point == 0 { vec![] } else { vec![-7] };
+            let (storage, expressed) = (Scalar::Unsigned(8), Scalar::Float(32));
+            assert_eq!(
+                Style::Plain.activation(meaning, 6),
+                ElementType::Quantized {
+                    storage,
+                    expressed,
+                    scale: Scale::Plain(runs.clone()),
+                    zero_points: wanted.clone(),
+                }
+            );
+            let unit = Runs { axis: -1, runs: vec![(6, ExpScale { m: 1, exp: 0, origin: 1.0 })] };
+            assert_eq!(
+                Style::Fixed.activation(meaning, 6),
+                ElementType::NormalizedQuantized {
+                    storage,
+                    expressed,
+                    ratio: runs,
+                    scale: Scale::Exp(unit),
+                    zero_points: wanted,
+                }
+            );
+        }
+    }
 }

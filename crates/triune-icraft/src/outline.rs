@@ -470,3 +470,6 @@ fn moved(x: Map, y: Map) -> Command {
         dst_strides: strides,
     })
 }
+
+#[cfg(test)]
+mod tests;

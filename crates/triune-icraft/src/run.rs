@@ -210,3 +210,36 @@ pub(super) fn rows(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_elements_without_gaps() {
+        let of = |extents: &[usize], strides: &[u64]| {
+            let place = Place {
+                segment: 2,
+                offset: 1000,
+                extents: extents.to_vec(),
+                strides: strides.to_vec(),
+                element_bytes: 2,
+            };
+            let mut found = Vec::new();
+            rows(&place, &mut |offset, bytes| {
+                found.push((offset, bytes));
+                Ok(())
+            })
+            .unwrap();
+            found
+        };
+        assert_eq!(of(&[], &[]), [(1000, 2)]);
+        assert_eq!(of(&[2, 3], &[6, 2]), [(1000, 12)]);
+        assert_eq!(of(&[2, 3], &[8, 2]), [(1000, 6), (1008, 6)]);
+        assert_eq!(of(&[2, 3], &[2, 4]), [1000, 1004, 1008, 1002, 1006, 1010].map(|at| (at, 2)));
+        // Whatever the step along one element is.
+        assert_eq!(of(&[2, 1, 3], &[6, 99, 2]), [(1000, 12)]);
+        assert_eq!(of(&[2, 2, 3], &[100, 10, 2]), [(1000, 6), (1010, 6), (1100, 6), (1110, 6)]);
+        assert_eq!(of(&[2, 0, 3], &[6, 6, 2]), []);
+    }
+}
