@@ -122,3 +122,39 @@ impl ConstantPool {
         Ok(self.bytes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pieces lie on lines of their own; small ones that are equal, up to a limit, lie there once.
+    #[test]
+    fn pieces_are_kept_apart_or_once() {
+        let mut pool = ConstantPool::default();
+        let small = |last: u8| [vec![7; ConstantPool::SMALL - 1], vec![last]].concat();
+        let large = vec![7; ConstantPool::SMALL + 1];
+        assert_eq!([pool.add(&[1, 2, 3]), pool.add(&[1, 2]), pool.add(&[1, 2, 3])], [0, 64, 0]);
+        assert_eq!([pool.add(&small(1)), pool.add(&small(2)), pool.add(&small(1))], [128, 4224, 128]);
+        assert_eq!([pool.add(&large), pool.add(&large)], [8320, 12480]);
+        assert_eq!(pool.add_f32(&[1.5, -2.0]), 16640);
+        // The bits of the same numbers.
+        assert_eq!(pool.add_i32(&[0x3FC0_0000, i32::MIN | 0x4000_0000]), 16640);
+        assert_eq!(pool.add_i32(&[-2]), 16704);
+        let pieces =
+            [[0, 3], [64, 2], [128, 4096], [4224, 4096], [8320, 4097], [12480, 4097], [16640, 8], [16704, 4]];
+        assert_eq!(pool.pieces(), pieces);
+        let bytes = pool.into_bytes().expect("room");
+        assert_eq!(bytes.len(), 16768);
+        assert_eq!((&bytes[..4], &bytes[64..67]), (&[1, 2, 3, 0][..], &[1, 2, 0][..]));
+        assert_eq!((bytes[4223], bytes[8319], &bytes[8320..12417]), (1, 2, &*large));
+        assert_eq!(bytes[16704..16709], [0xFE, 0xFF, 0xFF, 0xFF, 0]);
+    }
+
+    /// What there was no memory for once is not left out in silence.
+    #[test]
+    fn a_piece_that_is_refused_refuses_all() {
+        let mut pool = ConstantPool { refused: Some(OutOfMemory { bytes: 5 }), ..ConstantPool::default() };
+        assert_eq!((pool.add(&[1]), pool.pieces().len()), (0, 0));
+        assert!(pool.into_bytes().is_err());
+    }
+}
