@@ -8,9 +8,9 @@ use triune_device::Command;
 use triune_graph::{
     Graph, Op,
     ops::{
-        BinaryKind, Concat, Epilogue, Flatten, Gather, GatherElements, GatherNd, Gemm, GlobalPool, Index,
-        MatMul, PoolKind, Reduce, ReduceKind, Reshape, Slice, Softmax, Split, Squeeze, Transpose, Unary,
-        UnaryKind,
+        Binary, BinaryKind, Concat, Epilogue, Flatten, Gather, GatherElements, GatherNd, Gemm, GlobalPool,
+        Index, MatMul, PoolKind, Reduce, ReduceKind, Reshape, Slice, Softmax, Split, Squeeze, Transpose,
+        Unary, UnaryKind,
     },
 };
 use triune_kernels::Error as KernelError;
@@ -94,6 +94,48 @@ fn reshapes_of_feature_maps() {
     assert_eq!(convolved(Op::Softmax(Softmax { axis: 1, flatten: false }), &[]), ["fsoftmax"]);
     assert_eq!(convolved(Op::Softmax(Softmax { axis: 1, flatten: true }), &[]), ["copy", "fsoftmax"]);
     assert_eq!(convolved(Op::Reduce(Reduce::along(ReduceKind::Sum, &[1])), &[]), ["reduce"]);
+}
+
+/// What is joined of planes stays so, unless something that reads feature maps comes of it: then pixels are joined, once.
+#[test]
+fn planes_become_feature_maps_for_who_reads_them() {
+    let joined = |behind: &[(Op, Vec<Tensor>)]| {
+        let mut builder = GraphBuilder::new();
+        let x = builder.input("x", REAL, &[1, 4, 6, 5]);
+        let mut y = builder.node(Op::Concat(Concat { axis: 1 }), &[x, x]);
+        for (op, operands) in behind {
+            let mut inputs = vec![y];
+            inputs.extend(operands.iter().map(|tensor| builder.constant(tensor)));
+            y = builder.node(op.clone(), &inputs);
+        }
+        let lowered = lowered(&builder.finish_inferred(&[y])).expect("commands");
+        let commands: Vec<_> = lowered.commands.iter().collect();
+        let Some(Command::Copy(first)) = commands.first() else { panic!("no copy") };
+        // Whether the first one writes channels one beside the other.
+        let pixels = first.dst_strides.iter().zip(first.dims).any(|(&stride, dim)| dim == 4 && stride == 4);
+        (pixels, mnemonics(&commands).join(" "))
+    };
+    let exp = || (Op::Unary(Unary { kind: UnaryKind::Exp }), vec![]);
+    let add = || {
+        (
+            Op::Binary(Binary { kind: BinaryKind::Add, epilogue: Epilogue::default() }),
+            vec![zeros(&[1, 8, 6, 5])],
+        )
+    };
+    let pool = || (Op::GlobalPool(GlobalPool { kind: PoolKind::Max }), vec![]);
+    let softmax = || (Op::Softmax(Softmax { axis: 3, flatten: false }), vec![]);
+    for (behind, pixels, commands) in [
+        (vec![], false, "copy copy"),
+        (vec![exp(), add()], false, "copy copy funary fbinary"),
+        (vec![softmax()], false, "copy copy fsoftmax"),
+        // Who reads it in between wants rows, and there they stay.
+        (vec![softmax(), pool()], false, "copy copy fsoftmax copy gpool"),
+        (vec![pool()], true, "copy copy gpool"),
+        (vec![exp(), pool()], true, "copy copy funary gpool"),
+        (vec![add(), exp(), pool()], true, "copy copy fbinary funary gpool"),
+    ] {
+        assert_eq!(joined(&behind), (pixels, commands.to_owned()));
+    }
 }
 
 /// Small pieces are kept once, large ones as often as they come; each on a boundary of its own.
