@@ -25,3 +25,22 @@ pub fn digest(bytes: &[u8]) -> u64 {
     let start = 0xcbf2_9ce4_8422_2325;
     bytes.iter().fold(start, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
+
+/// Questions of a file, a line each, with their answers below, indented by two spaces: compares these with what `answer` says now,
+/// or writes them there as [`pinned`] does. Empty lines and those that begin with `#` are no questions.
+///
+/// # Panics
+/// As [`pinned`].
+#[track_caller]
+pub fn pinned_answers(file: &Path, answer: impl Fn(&str) -> String) {
+    let text = fs::read_to_string(file).expect("a file that can be read");
+    let mut got = String::new();
+    for line in text.lines().filter(|line| !line.starts_with("  ")) {
+        got.push_str(line);
+        got.push('\n');
+        if !line.is_empty() && !line.starts_with('#') {
+            got.push_str(&answer(line));
+        }
+    }
+    pinned(file, &got);
+}
