@@ -378,9 +378,7 @@ impl Transposed {
         let extents = spatial(f, &shape)?;
         let axes = extents.len();
         if taps.rank() != shape.rank() || taps[0] != shape[1] || !taps[0].is_multiple_of(self.groups) {
-            return Err(
-                f.wrong(format!("weights {taps} in {groups} self.groups do not fit the input {shape}"))
-            );
+            return Err(f.wrong(format!("weights {taps} in {groups} groups do not fit the input {shape}")));
         }
         let wrong = || f.wrong(format!("the window's attributes do not fit {axes} axes"));
         let lists = [&self.attributes.strides, &self.attributes.dilations, &self.more].map(Option::as_ref);
