@@ -293,6 +293,8 @@ fn ranks(at: &Operands<'_>, strings: &Strings) -> Result<Vec<Tensor>, Error> {
 
 #[cfg(test)]
 mod tests {
+    use triune_graph::passes::HostOperand;
+
     use super::*;
 
     #[test]
@@ -350,5 +352,157 @@ mod tests {
         let reals = ["-2e3", "inf", "-INF", "0.1"].map(|text| parsed(text, DType::F32).unwrap());
         let reals = reals.map(|word| f32::from_le_bytes([word[0], word[1], word[2], word[3]]));
         assert_eq!(reals, [-2e3, f32::INFINITY, f32::NEG_INFINITY, 0.1]);
+    }
+
+    /// A result's extents and elements.
+    type Told = (Vec<usize>, Vec<String>);
+
+    /// Runs the operator on strings of some extents; so many of the results are strings, too, the others numbers.
+    fn run(op: &StringOp, given: &[(&[usize], &[&str])], words: usize) -> Result<Vec<Told>, String> {
+        let mut strings = Strings::default();
+        let numbered: Vec<Vec<u8>> = (given.iter())
+            .map(|(_, texts)| {
+                let number = |text: &&str| strings.number(text).expect("room").to_le_bytes();
+                texts.iter().flat_map(number).collect()
+            })
+            .collect();
+        let operand =
+            |index: usize| TensorRef { dtype: DType::I64, shape: given[index].0, bytes: &numbered[index] };
+        let step = HostStep {
+            name: "letters".into(),
+            op: op.clone().into(),
+            inputs: (0..given.len()).map(|index| Some(HostOperand::Value(index.to_string()))).collect(),
+            outputs: vec![],
+        };
+        let arrived = |name: &str| Some(operand(name.parse().ok()?));
+        let made = super::run(&step, op, &mut strings, arrived).map_err(|error| error.to_string())?;
+        let told = |(index, tensor): (usize, Tensor)| {
+            let told = |&word: &[u8; 8]| {
+                let number = i64::from_le_bytes(word);
+                if index < words {
+                    strings.text(number).expect("a string").to_string()
+                } else {
+                    number.to_string()
+                }
+            };
+            (tensor.shape.to_vec(), tensor.bytes.as_chunks().0.iter().map(told).collect())
+        };
+        Ok(made.into_iter().enumerate().map(told).collect())
+    }
+
+    fn told(shape: &[usize], words: &[&str]) -> Told {
+        (shape.to_vec(), words.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn strings_are_joined_as_they_broadcast() {
+        let join = |a: (&[usize], &[&str]), b: (&[usize], &[&str])| run(&StringOp::Concat, &[a, b], 1);
+        let (row, column) = ((&[1, 3][..], &["x", "y", "z"][..]), (&[2, 1][..], &["a", "b"][..]));
+        assert_eq!(join(column, row).unwrap(), [told(&[2, 3], &["ax", "ay", "az", "bx", "by", "bz"])]);
+        assert_eq!(join(row, column).unwrap(), [told(&[2, 3], &["xa", "ya", "za", "xb", "yb", "zb"])]);
+        // As many; one more axis in front; a scalar; three axes, the middle one of which repeats.
+        assert_eq!(join((&[2], &["a", ""]), (&[2], &["b", "c"])).unwrap(), [told(&[2], &["ab", "c"])]);
+        let whole: (&[usize], &[&str]) = (&[2, 3], &["0", "1", "2", "3", "4", "5"]);
+        let joined = told(&[2, 3], &["x0", "y1", "z2", "x3", "y4", "z5"]);
+        assert_eq!(join((&[3], row.1), whole).unwrap(), [joined]);
+        assert_eq!(join((&[], &["-"]), column).unwrap(), [told(&[2, 1], &["-a", "-b"])]);
+        let deep: (&[usize], &[&str]) = (&[2, 1, 2], &["a", "b", "c", "d"]);
+        let joined = ["a0", "b1", "a2", "b3", "a4", "b5", "c0", "d1", "c2", "d3", "c4", "d5"];
+        assert_eq!(join(deep, (&[3, 2], whole.1)).unwrap(), [told(&[2, 3, 2], &joined)]);
+        let error = join((&[2], &["a", "b"]), (&[3], row.1)).unwrap_err();
+        assert!(error.contains("[2] and [3] do not fit"), "{error}");
+    }
+
+    #[test]
+    fn strings_are_cut_into_parts() {
+        let split = |delimiter: Option<&str>, most, texts: &[&str]| {
+            let op = StringOp::Split { delimiter: delimiter.map(Into::into), most };
+            run(&op, &[(&[texts.len()], texts)], 1).unwrap()
+        };
+        let texts = ["a, b", "", ",c,", "d"];
+        let parts = ["a", " b", "", "", "", "", "", "c", "", "d", "", ""];
+        let wanted = [told(&[4, 3], &parts), told(&[4], &["2", "1", "3", "1"])];
+        assert_eq!(split(Some(","), None, &texts), wanted);
+        assert_eq!(split(Some(","), Some(2), &texts), wanted);
+        let once =
+            [told(&[4, 2], &["a", " b", "", "", "", "c,", "d", ""]), told(&[4], &["2", "1", "2", "1"])];
+        assert_eq!(split(Some(","), Some(1), &texts), once);
+        assert_eq!(split(Some(","), Some(0), &["a,b"]), [told(&[1, 1], &["a,b"]), told(&[1], &["1"])]);
+        // White space of any length, none at the ends; what is not cut any more keeps its own.
+        let texts = ["  one\ttwo   three ", " ", "four"];
+        let parts = ["one", "two", "three", "", "", "", "four", "", ""];
+        assert_eq!(split(None, None, &texts), [told(&[3, 3], &parts), told(&[3], &["3", "0", "1"])]);
+        let parts = ["one", "two   three ", "", "", "four", ""];
+        assert_eq!(split(None, Some(1), &texts), [told(&[3, 2], &parts), told(&[3], &["2", "0", "1"])]);
+        assert_eq!(split(None, None, &[" "]), [told(&[1, 0], &[]), told(&[1], &["0"])]);
+    }
+
+    #[test]
+    fn strings_are_left_out_and_changed() {
+        let normalize = |case, case_sensitive, shape: &[usize], texts: &[&str]| {
+            let stopwords = vec!["No".to_owned(), "\u{c4}h".to_owned()];
+            run(&StringOp::Normalize(Normalize { case, stopwords, case_sensitive }), &[(shape, texts)], 1)
+        };
+        let texts = ["Yes", "no", "No", "\u{e4}h", "Stra\u{df}e"];
+        for (case, sensitive, left) in [
+            (CaseChange::None, true, &["Yes", "no", "\u{e4}h", "Stra\u{df}e"][..]),
+            (CaseChange::None, false, &["Yes", "Stra\u{df}e"]),
+            (CaseChange::Lower, false, &["yes", "stra\u{df}e"]),
+            (CaseChange::Upper, true, &["YES", "NO", "\u{c4}H", "STRASSE"]),
+        ] {
+            assert_eq!(normalize(case, sensitive, &[5], &texts).unwrap(), [told(&[left.len()], left)]);
+            assert_eq!(normalize(case, sensitive, &[1, 5], &texts).unwrap(), [told(&[1, left.len()], left)]);
+        }
+        // Where none is left, one empty string is.
+        assert_eq!(normalize(CaseChange::None, true, &[1], &["No"]).unwrap(), [told(&[1], &[""])]);
+        assert_eq!(normalize(CaseChange::None, true, &[0], &[]).unwrap(), [told(&[1], &[""])]);
+        for (shape, texts) in [(&[2, 1][..], &["a", "b"][..]), (&[], &["a"]), (&[1, 1, 1], &["a"])] {
+            let error = normalize(CaseChange::None, true, shape, texts).unwrap_err();
+            assert!(error.contains("one axis is expected, or one row"), "{shape:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn strings_have_ranks_in_their_alphabet() {
+        let texts = ["b", "a", "", "b", "ab"];
+        let ranks = told(&[5], &["3", "1", "0", "3", "2"]);
+        assert_eq!(run(&StringOp::Ranks, &[(&[5], &texts)], 0).unwrap()[0], ranks);
+        // The table is of strings.
+        assert_eq!(
+            run(&StringOp::Ranks, &[(&[5], &texts)], 2).unwrap()[1],
+            told(&[4], &["", "a", "ab", "b"])
+        );
+    }
+
+    /// What does not say a number is named with its place; what says one is read in full.
+    #[test]
+    fn strings_say_numbers() {
+        let parse = |to, texts: &[&str]| run(&StringOp::Parse(to), &[(&[texts.len()], texts)], 0);
+        assert_eq!(parse(DType::I64, &["7", " -9 "]).unwrap(), [told(&[2], &["7", "-9"])]);
+        let bits = |real: f64| real.to_bits().cast_signed().to_string();
+        assert_eq!(parse(DType::F64, &["0.1", "-2"]).unwrap()[0].1, [bits(0.1), bits(-2.0)]);
+        let error = parse(DType::I64, &["1", "x"]).unwrap_err();
+        assert!(error.contains("element 1, 'x', does not say a number of int64"), "{error}");
+        for (text, to, word) in [("-1.5", DType::F16, 0xBE00_u16), ("2", DType::BF16, 0x4000)] {
+            assert_eq!(parsed(text, to).map(|word| u16::from_le_bytes([word[0], word[1]])), Some(word));
+        }
+        assert_eq!(parsed("65535", DType::U16).map(|word| word[..3].to_vec()), Some(vec![255, 255, 0]));
+        assert_eq!(parsed("-32769", DType::I16), None);
+        assert_eq!(parsed("127", DType::I8).map(|word| word[0]), Some(127));
+    }
+
+    #[test]
+    fn operands_that_are_no_strings_are_refused() {
+        let step = HostStep {
+            name: "letters".into(),
+            op: StringOp::Ranks.into(),
+            inputs: vec![Some(HostOperand::Value("x".into()))],
+            outputs: vec![],
+        };
+        let bytes = [0; 8];
+        let arrived = |_: &str| Some(TensorRef { dtype: DType::F64, shape: &[1], bytes: &bytes });
+        let error =
+            super::run(&step, &StringOp::Ranks, &mut Strings::default(), arrived).unwrap_err().to_string();
+        assert!(error.contains("operand 0 of type float64; strings are expected"), "{error}");
     }
 }
