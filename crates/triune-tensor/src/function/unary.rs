@@ -409,6 +409,30 @@ mod tests {
         assert_eq!(UnaryKind::Softsign.evaluate(-3.0), -0.75);
     }
 
+    /// At the very place where a function bends, and with a factor that shows on which side it was.
+    #[test]
+    fn bends_belong_to_one_side() {
+        let bits = |kind: UnaryKind, x: f64| kind.evaluate(x).to_bits();
+        for kind in [UnaryKind::LeakyRelu(-1.0), UnaryKind::Elu(-1.0)] {
+            assert_eq!(bits(kind, 0.0), 0_f64.to_bits(), "{kind:?}");
+            assert_eq!(bits(kind, -0.0), (-0_f64).to_bits(), "{kind:?}");
+            assert_eq!(kind.evaluate(0.5), 0.5, "{kind:?}");
+        }
+        assert_eq!(UnaryKind::LeakyRelu(-1.0).evaluate(-0.5), 0.5);
+        assert!((UnaryKind::Elu(-1.0).evaluate(-0.5) - 0.393_469_340_287_366_6).abs() < 1e-15);
+        assert_eq!(bits(UnaryKind::Sign, -0.0), (-0_f64).to_bits());
+        assert_eq!(UnaryKind::ThresholdedRelu(1.0).evaluate(1.0), 0.0);
+        assert_eq!(UnaryKind::ThresholdedRelu(1.0).evaluate(1.5), 1.5);
+        assert!(UnaryKind::ThresholdedRelu(1.0).evaluate(f64::NAN).is_nan());
+        assert_eq!(UnaryKind::Clip([2.0, 1.0]).evaluate(1.5), 1.0);
+        assert_eq!(UnaryKind::RoundHalfAway.evaluate(-2.5), -3.0);
+        assert_eq!(UnaryKind::Round.evaluate(-2.5), -2.0);
+        let hard = UnaryKind::HardSigmoid { alpha: 0.25, beta: 0.5 };
+        assert_eq!([-2.0, -1.0, 2.0, 3.0].map(|x| hard.evaluate(x)), [0.0, 0.25, 1.0, 1.0]);
+        assert_eq!([-3.0, -1.5, 3.0, 4.0].map(|x| UnaryKind::HardSwish.evaluate(x)), [0.0, -0.375, 3.0, 4.0]);
+        assert_eq!(UnaryKind::Gate { alpha: 1.0, beta: 0.0 }.evaluate(f64::NEG_INFINITY).to_bits() >> 63, 1);
+    }
+
     #[test]
     fn what_has_no_parameter_has_zeros() {
         let (alpha, beta) = (0.75, -2.0);
