@@ -135,3 +135,20 @@ fn misfits_are_errors() {
     assert!(CopyNd::new(&CopySpec { src_strides: [0, 0, 0, 0, i64::MAX, 4], ..spec }).is_err());
     assert!(CopyNd::new(&CopySpec { dims: [usize::MAX, 2, 1, 1, 1, 1], ..spec }).is_err());
 }
+
+/// Elements that begin a byte apart lie over each other; those that begin at the same byte are one.
+#[test]
+fn elements_may_overlap_in_the_source() {
+    for elem_bytes in [1, 2, 4, 8] {
+        for step in [0, 1, 2, 3, 5] {
+            let unit = elem_bytes;
+            check(&CopySpec {
+                dims: [1, 1, 1, 1, 3, 7],
+                src_strides: [0, 0, 0, 0, 4, step],
+                dst_strides: [0, 0, 0, 0, 7 * unit, unit],
+                src_offset: 1,
+                elem_bytes,
+            });
+        }
+    }
+}

@@ -565,6 +565,11 @@ fn resampling_and_cells() {
     }
     refused(made(RecurrenceSpec { steps: 1 << 60, ..cell }), "extents overflow");
     refused(made(RecurrenceSpec { batch: 1 << 62, ..cell }), "extents overflow");
+    // A product of exactly 2⁵⁸ − 1 elements, the first that is too many.
+    let simple = RecurrenceSpec { cell: CellKind::Simple, steps: 59 * 233 - 1, ..cell };
+    let most = RecurrenceSpec { batch: 1103 * 2089 * 3_033_169, ..simple };
+    refused(made(most), "extents overflow");
+    assert!(made(RecurrenceSpec { batch: most.batch - 1, ..most }).is_ok());
     let bytes = [0; 4 * 4 * 3 * 3];
     let packed = |hidden: usize| {
         let filter = Filter::dense(&bytes[..16 * hidden * hidden], 4 * hidden, 1, hidden);
