@@ -187,6 +187,27 @@ fn errors_name_the_key() {
     }
 }
 
+/// Names begin with a letter or a digit; what follows may be of three other kinds, too, and there is an end to it.
+#[test]
+fn names_are_plain() {
+    let named = |name: &str| {
+        let text = METIS.replacen("name = \"metis\"", &format!("name = \"{name}\""), 1);
+        DeviceSpec::from_toml(&text).map(|spec| spec.name)
+    };
+    for name in ["a", "7", "a-", "a_", "a.", "3d-x_y.z", "Z"] {
+        assert_eq!(named(name).as_deref(), Ok(name));
+    }
+    let long = |count: usize| "n".repeat(count);
+    let most = (1..1000).take_while(|&count| named(&long(count)).is_ok()).count();
+    assert_eq!(most, 48);
+    for name in ["", "-a", "_a", ".a", "a b", "a/b", "a:", "é", "a\\n", &long(most + 1)] {
+        match named(name) {
+            Err(Error::Spec { key, .. }) => assert_eq!(key, "name", "{name}"),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+}
+
 /// The last figure that each limit lets through.
 #[test]
 fn limits_include_themselves() {
