@@ -519,4 +519,19 @@ mod tests {
         assert_eq!(frames.pop(), Some((sent + 1, b"next".to_vec())));
         assert!(frames.into_iter().zip(1..).all(|(frame, number)| frame == (number, large.clone())));
     }
+
+    /// Four bytes are enough to see that a peer speaks something else: nobody waits for a fifth.
+    #[test]
+    fn what_is_no_frame_may_be_shorter_than_one() {
+        use std::io::Write as _;
+
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let mut near = TcpStream::connect(listener.local_addr().expect("a port")).expect("a peer");
+        let far = listener.accept().expect("a connection").0;
+        let far = Wire::open(far, None, Duration::from_secs(2)).expect("a wire");
+        near.write_all(b"GET ").expect("sent");
+        let mut incoming = Incoming::new(&far, Duration::from_secs(2));
+        let fault = incoming.header(1 << 20).map(|header| header.request).expect_err("no frame");
+        assert!(matches!(fault, Fault::Frame(_)), "{fault}");
+    }
 }
