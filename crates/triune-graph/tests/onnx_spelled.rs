@@ -3,7 +3,8 @@
 //! compared, the graph as passes leave it where they change it, and what writers make of it. A line that is added is answered
 //! with `TRIUNE_PIN=write cargo test -p triune-graph --test onnx_spelled`, and so is a change that is meant.
 //!
-//! A spelling is an operator set, an operator, its operands, and behind a bar its attributes; `>3` asks for three results.
+//! A spelling is an operator set, an operator, its operands, and behind a bar its attributes (`~` before one that does not say its
+//! kind); `>3` asks for three results.
 //! Operands are `f32[2,3]`, an input; `f32[2,3]#`, numbers; `i64{1,2}`, a known list; `i64(3)`, a known scalar; `-`, none.
 
 #[expect(dead_code, reason = "other tests read more of it")]
@@ -101,7 +102,14 @@ fn known(name: &str, dtype: i64, text: &str) -> Option<Message> {
     })
 }
 
+/// An attribute; behind `~` one that does not say what kind it is, as in old files.
 fn attribute(name: &str, value: &str) -> Message {
+    if let Some(name) = name.strip_prefix('~') {
+        let mut own = attribute(name, value);
+        // The field with the kind is the last: its number takes two bytes.
+        own.0.truncate(own.0.len() - 3);
+        return own;
+    }
     if let Some((dtype, rest)) = typed(value) {
         return tensor_attribute(name, &known("", dtype, rest).expect("a tensor"));
     }
