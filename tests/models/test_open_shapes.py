@@ -94,10 +94,13 @@ def test_no_rows_are_as_good_as_some(name: str) -> None:
         np.testing.assert_allclose(got.astype(np.float64), expected.astype(np.float64), rtol=2e-6, atol=1e-6)
 
 
-def test_the_largest_of_nothing_is_refused() -> None:
-    session = triune.Session(model("y = ReduceMax <axes = [0]> (x)"))
-    with pytest.raises(triune.errors.Error, match="ReduceMax"):
-        session.run({"x": np.ones((0, 4), np.float32)})
+def test_the_largest_of_nothing_is_below_all_and_has_no_place() -> None:
+    nothing = {"x": np.ones((0, 4), np.float32)}
+    (y,) = triune.Session(model("y = ReduceMax <axes = [0]> (x)")).run(None, nothing)
+    np.testing.assert_array_equal(y, np.full((1, 4), -np.inf, np.float32), strict=True)
+    session = triune.Session(model("y = ArgMax <axis = 0> (x)"))
+    with pytest.raises(triune.errors.Error, match="ArgMax"):
+        session.run(nothing)
 
 
 def test_an_input_can_leave_its_number_of_axes_open() -> None:

@@ -171,6 +171,113 @@ def test_one_axis_is_one_channel(dtype: npt.DTypeLike, known: tuple[int, ...]) -
         run("BatchNormalization", 15, np.array(1, dtype), *statistics, known=known)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("known", [(), (1,), (2,), (1, 2)])
+def test_weights_and_biases_may_be_computed(dtype: npt.DTypeLike, known: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(3)
+    x, w, b = (np.round(rng.normal(size=shape) * 8).astype(dtype) / 8 for shape in ((2, 4, 5, 6), (6, 2, 3, 2), (6,)))
+    operands = [np.asarray(value, dtype) for value in (x, w, b)]
+    (all_known,) = run("Conv", 11, *operands, known=(1, 2), group=2, strides=[2, 1], pads=[1, 0, 2, 1])
+    (y,) = run("Conv", 11, *operands, known=known, group=2, strides=[2, 1], pads=[1, 0, 2, 1])
+    np.testing.assert_allclose(y, all_known, rtol=1e-2 if dtype == np.float16 else 1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("known", [(), (1,), (1, 2)])
+def test_convolutions_of_doubles(known: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(4)
+    x, w, b = (np.round(rng.normal(size=shape) * 64) / 64 for shape in ((2, 4, 5, 6), (6, 2, 3, 2), (6,)))
+    (y,) = run("Conv", 11, x, w, b, known=known, group=2, strides=[2, 1], pads=[1, 0, 2, 1])
+    narrow = [value.astype(np.float32) for value in (x, w, b)]
+    (expected,) = run("Conv", 11, *narrow, known=(1, 2), group=2, strides=[2, 1], pads=[1, 0, 2, 1])
+    assert y.dtype == np.float64
+    # Sums of such products are exact in both.
+    np.testing.assert_array_equal(y, expected)
+
+
+POOLS: dict[str, dict[str, object]] = {
+    "plain": {},
+    "padded": {"pads": [1, 0, 0, 1], "dilations": [1, 2]},
+    "upper": {"auto_pad": "SAME_UPPER"},
+    "lower": {"auto_pad": "SAME_LOWER"},
+    "valid": {"auto_pad": "VALID"},
+    "partial": {"ceil_mode": 1, "pads": [0, 1, 1, 0]},
+}
+
+
+@pytest.mark.parametrize("how", POOLS)
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "counting"])
+def test_pools_of_doubles(op: str, how: str) -> None:
+    x = np.round(np.random.default_rng(5).normal(size=(2, 3, 7, 8)) * 8) / 8
+    x[0, 0, 0, 0] = np.nan if op == "MaxPool" else 1
+    attributes = POOLS[how] | ({"count_include_pad": 1} if op == "counting" else {})
+    name = "MaxPool" if op == "MaxPool" else "AveragePool"
+    (y,) = run(name, 19 if name == "AveragePool" else 12, x, kernel_shape=[2, 3], strides=[2, 1], **attributes)
+    (expected,) = run(
+        name,
+        19 if name == "AveragePool" else 12,
+        x.astype(np.float32),
+        kernel_shape=[2, 3],
+        strides=[2, 1],
+        **attributes,
+    )
+    assert y.dtype == np.float64
+    np.testing.assert_allclose(y, expected, rtol=1e-6)
+
+
+def test_pools_of_doubles_over_other_axes_and_of_no_batch() -> None:
+    x = np.round(np.random.default_rng(6).normal(size=(1, 2, 4, 5, 6)) * 8) / 8
+    for shape in ((1, 2, 120), (1, 2, 4, 5, 6), (0, 2, 4, 5, 6), (0, 2, 6)):
+        own = x.reshape(shape) if 0 not in shape else np.zeros(shape)
+        kernel = [2] * (len(shape) - 2)
+        for op in ("MaxPool", "AveragePool"):
+            (y,) = run(op, 12 if op == "MaxPool" else 11, own, kernel_shape=kernel)
+            (expected,) = run(op, 12 if op == "MaxPool" else 11, own.astype(np.float32), kernel_shape=kernel)
+            np.testing.assert_allclose(y, expected, rtol=1e-6)
+            assert (y.dtype, y.shape) == (np.float64, expected.shape)
+
+
+STARTS = {"ReduceMax": -np.inf, "ReduceMin": np.inf, "ReduceMean": 0, "ReduceSum": 0, "ReduceProd": 1}
+
+
+@pytest.mark.parametrize("known", [(1,), (0, 1)])
+@pytest.mark.parametrize(
+    "dtype", [np.float16, np.float32, np.float64, np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64]
+)
+@pytest.mark.parametrize("op", STARTS)
+def test_reductions_of_nothing(op: str, dtype: npt.DTypeLike, known: tuple[int, ...]) -> None:
+    """Where a reduction starts from: the type's least and most where it has no infinity."""
+    (y,) = run(op, 13 if op == "ReduceSum" else 18, np.zeros((2, 0, 3), dtype), np.array([1]), known=known)
+    start = STARTS[op]
+    if np.issubdtype(dtype, np.integer) and np.isinf(start):
+        start = np.iinfo(dtype).min if start < 0 else np.iinfo(dtype).max
+    np.testing.assert_array_equal(y, np.full((2, 1, 3), start, dtype), strict=True)
+
+
+def test_windows_and_grids_over_no_images() -> None:
+    images = np.zeros((0, 2, 6, 6), np.float32)
+    assert run("LpPool", 11, images, kernel_shape=[2, 2])[0].shape == (0, 2, 5, 5)
+    assert run("GridSample", 20, images, np.zeros((0, 3, 4, 2), np.float32))[0].shape == (0, 2, 3, 4)
+    weights = np.ones((2, 3, 2, 2), np.float32)
+    assert run("ConvTranspose", 11, images, weights, known=(1,))[0].shape == (0, 3, 7, 7)
+
+
+def test_zeros_quantize_by_a_scale_of_one() -> None:
+    y, scale, zero_point = run("DynamicQuantizeLinear", 11, np.zeros((2, 3), np.float32), outputs=3)
+    assert (float(scale), int(zero_point)) == (1.0, 0)
+    np.testing.assert_array_equal(y, np.zeros((2, 3), np.uint8))
+
+
+@pytest.mark.parametrize(("opset", "seen"), [(23, 6), (24, 1)])
+def test_masks_of_one_key(opset: int, seen: int) -> None:
+    """Since opset 24 a short mask says nothing of the keys behind it, and these are not seen; before, one key's is everyone's."""
+    rng = np.random.default_rng(7)
+    q, k, v = (rng.normal(size=(1, 2, extent, 8)).astype(np.float32) for extent in (4, 6, 6))
+    (y,) = run("Attention", opset, q, k, v, np.array([True]))
+    weights = np.exp(q @ k[:, :, :seen].swapaxes(2, 3) / np.sqrt(np.float32(8)))
+    expected = weights / weights.sum(-1, keepdims=True) @ v[:, :, :seen]
+    np.testing.assert_allclose(y, expected, rtol=1e-5)
+
+
 @pytest.mark.parametrize("known", [(), (1, 2, 3, 4)])
 def test_doubles_are_normalized(known: tuple[int, ...]) -> None:
     x = np.arange(24.0).reshape(2, 3, 4)

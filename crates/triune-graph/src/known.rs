@@ -302,11 +302,15 @@ fn reduce(op: &Reduce, data: &Constant, shape: Shape) -> Option<Vec<u8>> {
     }
     let values = data.to_i64()?;
     let reduced = op.reduced(data.shape().rank())?;
+    let (least, most) = match data.dtype() {
+        DType::I64 => (i64::MIN, i64::MAX),
+        narrow => narrow.int_range()?,
+    };
     let start = match op.kind {
         ReduceKind::Sum | ReduceKind::SumSquare => 0,
         ReduceKind::Product => 1,
-        ReduceKind::Min => i64::MAX,
-        ReduceKind::Max => i64::MIN,
+        ReduceKind::Min => most,
+        ReduceKind::Max => least,
         ReduceKind::Mean => return None,
     };
     let mut results = vec![start; shape.elements()?];

@@ -122,20 +122,15 @@ impl Lowering<'_> {
         Ok(Nest { dims: extents(dims)?, axes, input, output, from, to })
     }
 
-    /// The result over no elements: what sums and products start from.
+    /// The result over no elements.
     fn empty_reduction(&mut self, node: &Node, kind: ReduceKind, y: ValueId) -> Result<(), Error> {
         let to = self.place(y, Form::Dense)?;
         let count = to.dims.iter().product::<usize>();
         if count == 0 {
             return Ok(());
         }
-        let value = match (kind, to.dtype) {
-            (ReduceKind::Sum | ReduceKind::SumSquare, _) => 0,
-            (ReduceKind::Product, DType::F32) => u64::from(1_f32.to_bits()),
-            (ReduceKind::Product, DType::F64) => 1_f64.to_bits(),
-            (ReduceKind::Product, dtype) if !dtype.is_half() => 1,
-            _ => return Err(Error::unsupported(node, "an operand without elements")),
-        };
+        let value = of_nothing(kind, to.dtype).filter(|_| node.quant.is_none());
+        let value = value.ok_or_else(|| Error::unsupported(node, "an operand without elements"))?;
         let bytes = to.dtype.bytes();
         let command = Fill {
             elem_bytes: bytes as u32,
@@ -148,6 +143,39 @@ impl Lowering<'_> {
         self.emit(command, &[&dense]);
         Ok(())
     }
+}
+
+/// The bits of what a reduction makes of nothing: where it starts from. Means are 0 then, as in ONNX Runtime.
+fn of_nothing(kind: ReduceKind, dtype: DType) -> Option<u64> {
+    let real = match kind {
+        ReduceKind::Sum | ReduceKind::SumSquare | ReduceKind::Mean => 0.0,
+        ReduceKind::Product => 1.0,
+        ReduceKind::Min => f64::INFINITY,
+        ReduceKind::Max => f64::NEG_INFINITY,
+    };
+    let whole = 1_u64.unbounded_shl(dtype.bits() as u32).wrapping_sub(1);
+    Some(match dtype {
+        DType::Bool => u64::from(real > 0.0),
+        DType::F32 => (real as f32).to_bits().into(),
+        DType::F64 => real.to_bits(),
+        DType::F16 | DType::BF16 => dtype.encode(real)?.into(),
+        _ if real.is_finite() => real as u64,
+        DType::U8 | DType::U16 | DType::U32 | DType::U64 => {
+            if real > 0.0 {
+                whole
+            } else {
+                0
+            }
+        }
+        DType::I8 | DType::I16 | DType::I32 | DType::I64 => {
+            if real > 0.0 {
+                whole >> 1
+            } else {
+                (whole >> 1) + 1
+            }
+        }
+        _ => return None,
+    })
 }
 
 /// An axis of extent 1.

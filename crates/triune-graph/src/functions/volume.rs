@@ -295,10 +295,10 @@ impl Window {
     }
 }
 
-/// The extents behind the batch and the channels.
+/// The extents behind the batch, which may be of nothing, and the channels.
 pub(crate) fn spatial<'s>(f: &Scope<'_, '_>, shape: &'s [usize]) -> Result<&'s [usize], Error> {
     match shape.split_at_checked(2) {
-        Some((_, spatial)) if !spatial.is_empty() && !shape.contains(&0) => Ok(spatial),
+        Some((_, spatial)) if !spatial.is_empty() && !shape[1..].contains(&0) => Ok(spatial),
         _ => Err(f.wrong(format!("input {} is no image", List(shape)))),
     }
 }

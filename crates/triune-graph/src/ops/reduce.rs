@@ -100,10 +100,6 @@ impl Reduce {
                 List(self.axes.as_deref().unwrap_or_default())
             ))
         })?;
-        let sums = matches!(self.kind, ReduceKind::Sum | ReduceKind::SumSquare | ReduceKind::Product);
-        if !sums && (0..rank).any(|axis| reduced[axis] && x.shape[axis] == 0) {
-            return Err(at.wrong(format!("input {} has no elements along the axes", x.shape)));
-        }
         if x.dtype == DType::Bool && !matches!(self.kind, ReduceKind::Min | ReduceKind::Max) {
             return Err(at.wrong("an input of type bool"));
         }

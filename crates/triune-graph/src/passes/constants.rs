@@ -250,7 +250,8 @@ fn reduce_as_pool(rewriter: &mut Rewriter<'_>, index: usize) {
     };
     let (from, output) = (rewriter.value(input), *output);
     let (Some(DType::F32), Some(shape)) = (from.dtype, from.fixed_shape()) else { return };
-    if shape.rank() != 4 || op.reduced(4).as_deref() != Some(&[false, false, true, true]) {
+    let over_space = shape.rank() == 4 && op.reduced(4).as_deref() == Some(&[false, false, true, true]);
+    if !over_space || shape[2..].contains(&0) {
         return;
     }
     let (name, keep_dims) = (node.name.clone(), op.keep_dims);

@@ -1,5 +1,7 @@
 //! Operators that no command computes as they are, in terms of several that are computed.
 
+mod pool;
+
 use triune_tensor::{DType, Rounding, Shape, function::PoolKind};
 
 use super::{fold_constants, rewrite::Rewriter};
@@ -14,7 +16,7 @@ use crate::{
     },
 };
 
-/// Spells out convolutions with computed weights, products whose addend is no constant row, whose factors are not 1, whose matrices are both computed, are
+/// Spells out convolutions with computed weights or addends or over doubles, pools over doubles, products whose addend is no constant row, whose factors are not 1, whose matrices are both computed, are
 /// vectors or in batches that differ, powers whose exponents are of another type than their bases, pools over all of another number of axes than two, and
 /// quantizers with several or computed parameters or of types that have none of their own. Wants inferred types and infers
 /// those of what it adds. Returns whether anything changed.
@@ -37,6 +39,7 @@ pub(super) fn spell_out(graph: &mut Graph) -> Result<bool, Error> {
             Op::Binary(_) => site.pow(&node),
             Op::Softmax(op) => site.softmax(&node, *op),
             Op::GlobalPool(op) => site.global_pool(&node, *op),
+            Op::Pool(op) => site.pool(&node, op),
             Op::QuantizeLinear(op) => site.quantize(&node, op.axis, op.dtype),
             Op::DequantizeLinear(op) => site.dequantize(&node, op.axis),
             _ => None,
@@ -57,6 +60,7 @@ fn may_be_spelled_out(node: &Node) -> bool {
         Op::MatMul(op) => node.quant.is_none() && op.epilogue.stages.is_empty(),
         Op::Softmax(_)
         | Op::GlobalPool(_)
+        | Op::Pool(_)
         | Op::Slice(_)
         | Op::Pad(Pad { mode: PadMode::Constant })
         | Op::QuantizeLinear(_)
@@ -102,6 +106,10 @@ impl Site<'_, '_> {
 
     fn scalar(&mut self, value: f32) -> Option<ValueId> {
         self.constant(Constant::from_f32(Shape::from([]), &[value]))
+    }
+
+    fn double(&mut self, value: f64) -> Option<ValueId> {
+        self.constant(Constant::new(DType::F64, Shape::from([]), value.to_le_bytes().to_vec()))
     }
 
     fn number(&mut self, value: f32, dtype: DType) -> Option<ValueId> {
@@ -273,14 +281,26 @@ impl Site<'_, '_> {
         Some(())
     }
 
-    /// A convolution with weights that are computed: a matrix product per tap.
+    /// A convolution with weights that are computed, or over doubles: a matrix product per tap. Else with a bias that is computed:
+    /// that is added.
     fn conv(&mut self, node: &Node, op: &Conv) -> Option<()> {
         let (x, weights) = (node.inputs.first().copied()??, node.inputs.get(1).copied()??);
-        let kernel = op.kernel.filter(|kernel| kernel[0].saturating_mul(kernel[1]) <= MOST_TAPS)?;
-        if self.rewriter.value(weights).constant.is_some() || op.auto_pad != AutoPad::Explicit {
-            return None;
+        if self.rewriter.value(weights).constant.is_some() && self.dtype(x)? != DType::F64 {
+            let bias = node.inputs.get(2).copied()??;
+            if self.rewriter.value(bias).constant.is_some() {
+                return None;
+            }
+            let channels = self.shape(weights)?[0];
+            let product = self.emit(Op::Conv(Box::new(op.clone())), &[x, weights]);
+            let bias = self.reshape(bias, &[channels, 1, 1])?;
+            self.finish(BinaryKind::Add, &[product, bias], node);
+            return Some(());
         }
         let (shape, taps) = (self.shape(x)?, self.shape(weights)?);
+        let kernel = op.kernel.or_else(|| taps.get(2..4)?.try_into().ok())?;
+        if kernel[0].saturating_mul(kernel[1]) > MOST_TAPS || op.auto_pad != AutoPad::Explicit {
+            return None;
+        }
         let result = self.shape(*node.outputs.first()?.as_ref()?)?;
         let (groups, area) = (op.groups, result[2] * result[3]);
         let mut image = x;

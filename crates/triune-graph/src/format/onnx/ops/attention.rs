@@ -122,7 +122,7 @@ impl Attention {
     ) -> Result<Option<ValueId>, Error> {
         let mut bias = None;
         if let Some(mask) = f.get(3) {
-            let mask = padded(f, mask, keys)?;
+            let mask = padded(f, mask, keys, self.since)?;
             let mask = if f.dtype(mask) == DType::Bool {
                 hidden_unless(f, mask, dtype)?
             } else {
@@ -284,10 +284,10 @@ fn hidden_unless(f: &mut Scope<'_, '_>, holds: ValueId, dtype: DType) -> Result<
 }
 
 /// A mask for as many keys; those that it says nothing of are not seen.
-fn padded(f: &mut Scope<'_, '_>, mask: ValueId, keys: usize) -> Result<ValueId, Error> {
+fn padded(f: &mut Scope<'_, '_>, mask: ValueId, keys: usize, since: i64) -> Result<ValueId, Error> {
     let shape = f.shape(mask);
     let Some((&known, rest)) = shape.split_last() else { return Ok(mask) };
-    if known == 1 || known >= keys {
+    if known >= keys || known == 1 && since < 24 {
         return Ok(mask);
     }
     let dtype = f.dtype(mask);

@@ -64,7 +64,7 @@ impl Sampling {
         let wrong = || f.wrong(format!("places {places} in {shape}"));
         let axes = shape.rank().checked_sub(2).filter(|axes| (1..=3).contains(axes)).ok_or_else(wrong)?;
         let fits = places.rank() == shape.rank() && places[0] == shape[0] && places[axes + 1] == axes;
-        if !fits || shape.contains(&0) || self.mode == Mode::Cubic && axes != 2 {
+        if !fits || shape[1..].contains(&0) || self.mode == Mode::Cubic && axes != 2 {
             return Err(wrong());
         }
         let outs = &places[1..=axes];

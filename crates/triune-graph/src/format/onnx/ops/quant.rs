@@ -213,6 +213,10 @@ pub(super) fn by_range(f: &mut Scope<'_, '_>, x: ValueId) -> Result<[ValueId; 3]
     let range = f.sub(high, low)?;
     let steps = f.scalar_like(255.0, x);
     let scale = f.div(range, steps)?;
+    // Zeros alone have no range.
+    let nothing = f.binary(BinaryKind::Equal, range, zero)?;
+    let one = f.scalar_like(1.0, x);
+    let scale = f.choose(nothing, one, scale)?;
     let start = f.div(low, scale)?;
     let start = f.sub(zero, start)?;
     let start = f.unary(UnaryKind::Clip([0.0, 255.0]), start)?;

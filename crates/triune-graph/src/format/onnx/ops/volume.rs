@@ -35,7 +35,7 @@ pub(super) fn max_pool(node: &NodeReader<'_, '_>, attributes: Attributes) -> Op 
         let x = f.input(0)?;
         let shape = f.shape(x);
         let window = attributes.over(f, spatial(f, &shape)?, None)?;
-        if f.dtype(x) != DType::F32 && f.dtype(x) != DType::F16 {
+        if !matches!(f.dtype(x), DType::F16 | DType::F32 | DType::F64) {
             return Err(f.unsupported(format!("windows over {} axes of {}", window.own, f.dtype(x))));
         }
         let x = window.padded(f, x, f64::NEG_INFINITY)?;
