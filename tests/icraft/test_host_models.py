@@ -84,7 +84,7 @@ def test_real_models_have_their_bits(name: str, target: str, test_data: Path, tm
 def run(folder: Path, name: str, stage: str, pixels: npt.NDArray[np.float32]) -> list[npt.NDArray[np.float32]]:
     session = loaded(folder, name, stage)
     results = [np.array(result) for result in session.forward([Tensor(pixels, Layout("NHWC"))])]
-    assert all(stretch.merges or len(stretch.steps) == 1 for stretch in session._stretches)
+    assert all(section.merges or len(section.steps) == 1 for section in session._sections)
     return results
 
 

@@ -9,9 +9,9 @@ use std::{
 
 use crate::{
     Constant, Dim, Error, Graph, Node, Op, Provenance, Value, ValueId,
+    evaluate::Evaluator,
     functions::{Function, Scope},
     graph::Origin,
-    known::Evaluator,
     ops::{
         Hosted, If,
         infer::{Operand, Operands, TensorType, is_countable},

@@ -5,11 +5,11 @@
 
 mod constant;
 mod error;
+mod evaluate;
 pub mod format;
 mod functions;
 mod graph;
 pub mod infer;
-mod known;
 mod meaning;
 pub mod ops;
 pub mod passes;

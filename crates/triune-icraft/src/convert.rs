@@ -24,7 +24,7 @@ impl Emitter<'_> {
         meaning: Option<Meaning>,
     ) -> Result<usize, Error> {
         if let Some(constant) = self.constant(id) {
-            return self.known(id, constant, form);
+            return self.place_constant(id, constant, form);
         }
         let stored = self.values.get(&id).cloned().unwrap_or_default();
         if let Some(found) = stored.iter().find(|each| each.form == *form && each.meaning == meaning) {

@@ -40,7 +40,7 @@ impl Ids {
     }
 
     /// The number of an operator of an earlier stage.
-    pub(crate) fn known_op(&self, key: &str) -> Option<i64> {
+    pub(crate) fn listed_op(&self, key: &str) -> Option<i64> {
         self.ops.get(key).copied()
     }
 }
@@ -313,7 +313,12 @@ impl<'a> Emitter<'a> {
     // ---- constants ----
 
     /// A constant operand in a form: integers where quantization left some, else reals.
-    pub(super) fn known(&mut self, id: ValueId, constant: &Constant, form: &Form) -> Result<usize, Error> {
+    pub(super) fn place_constant(
+        &mut self,
+        id: ValueId,
+        constant: &Constant,
+        form: &Form,
+    ) -> Result<usize, Error> {
         if form.block.is_some() {
             return Err(Error::internal(format!(
                 "constant '{}' by blocks of channels",
@@ -357,7 +362,7 @@ impl<'a> Emitter<'a> {
 
     /// The number and class of an operator of the stage before, by the node's name.
     pub(crate) fn written(&self, node: &str) -> Option<(i64, String)> {
-        let id = self.ids.known_op(&format!("op {node}"))?;
+        let id = self.ids.listed_op(&format!("op {node}"))?;
         self.before.get(&id).map(|kind| (id, kind.clone()))
     }
 

@@ -85,7 +85,7 @@ impl Emitter<'_> {
     }
 
     /// A constant operand as integers.
-    fn known_ints(&self, node: &Node, index: usize) -> Option<Vec<i64>> {
+    fn constant_ints(&self, node: &Node, index: usize) -> Option<Vec<i64>> {
         self.constant(node.inputs.get(index).copied().flatten()?)?.to_i64()
     }
 

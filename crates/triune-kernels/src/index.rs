@@ -171,7 +171,7 @@ impl Take {
                 }
                 let source = &source[s..][..=(len - 1) * ss + (extent - 1) * stride];
                 // SAFETY: all indices lie within the extent, and with it the elements within the slice.
-                unsafe { pick(level, source, ss, indices, si, extent, stride, out, so) };
+                unsafe { gather_row(level, source, ss, indices, si, extent, stride, out, so) };
                 return;
             }
             for at in 0..len {
@@ -317,7 +317,7 @@ multiversion! {
     ///
     /// # Safety
     /// Indices lie within the extent, and the source holds what is `stride` elements further for each and `ss` for each place.
-    unsafe fn pick[T: Element, I: Index](
+    unsafe fn gather_row[T: Element, I: Index](
         source: &[T], ss: usize, indices: &[I], si: usize, extent: usize, stride: usize, out: &mut [T], so: usize,
     ) {
         if (ss, si, so) == (0, 1, 1) {

@@ -122,7 +122,7 @@ impl<'a> Operands<'a> {
     }
 
     /// The elements of an operand as reals, one after the other.
-    fn reals(&self, index: usize) -> Result<Vec<f64>, Error> {
+    fn doubles(&self, index: usize) -> Result<Vec<f64>, Error> {
         let tensor = self.input(index)?;
         let mut reals = memory::with_room(tensor.bytes.len() / tensor.dtype.bytes())?;
         if tensor.dtype == DType::F32 {

@@ -323,7 +323,7 @@ impl HostProgram {
         let shared = workspace.chunk(&program)?;
         let segments = segments(&program, &constants, &tables, &shared)?;
         let stream = program.instructions.clone();
-        let decoded = Decoded::outside(&workspace.memory, &segments, stream, Isa::best(), Some(library))
+        let decoded = Decoded::from_bytes(&workspace.memory, &segments, stream, Isa::best(), Some(library))
             .map_err(|error| program.blame(0, error))?;
         let workspace = Arc::clone(workspace);
         Ok(Self { workspace, program, constants, tables, shared, decoded })

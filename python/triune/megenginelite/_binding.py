@@ -177,9 +177,9 @@ class Binding:
                     "packed model: its information has output %r as %s, the model as %s", said.name, said.shape, shape
                 )
 
-    def _place(self, ports: list[Port], wishes: list[LiteIO], what: str) -> None:
+    def _place(self, ports: list[Port], requested: list[LiteIO], what: str) -> None:
         by_name = {port.name: port for port in ports}
-        for io in wishes:
+        for io in requested:
             port = by_name.get(io.name)
             if port is None:
                 LOG.warning(

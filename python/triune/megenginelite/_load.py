@@ -236,11 +236,11 @@ def _apply(info: dict[str, Any], settings: Settings, asked: LiteNetworkIO, ios: 
         take(options, option, int, functools.partial(settings.options.__setitem__, option))
     both = take.section("IO")
     kinds = (("inputs", ios.inputs, asked.inputs), ("outputs", ios.outputs, asked.outputs))
-    for kind, items, wishes in kinds if both is not None else ():
+    for kind, items, requested in kinds if both is not None else ():
         listed = both.get(kind, [])
         if not isinstance(listed, list):
             raise take.error(f"IO.{kind} is no list")
-        items.extend(take.io(item, wishes) for item in listed)
+        items.extend(take.io(item, requested) for item in listed)
 
 
 class _Taker:

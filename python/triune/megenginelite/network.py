@@ -187,8 +187,8 @@ class LiteNetwork(Configured):
         except RuntimeError as error:
             raise model.explained(error) from None
         packed, asked = model.ios, self.network_io
-        wishes = (packed.inputs, packed.outputs), (asked.inputs, asked.outputs)
-        binding = Binding(native, settings, *wishes, model.title, model.stated)
+        requested = (packed.inputs, packed.outputs), (asked.inputs, asked.outputs)
+        binding = Binding(native, settings, *requested, model.title, model.stated)
         if self._binding is not None:
             self._binding.release()
         self._binding, self._flag, self._run = binding, binding.flag, native.forward

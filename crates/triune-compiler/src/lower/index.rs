@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// What is picked: how the source and the indices lie under the result's axes.
-struct Pick {
+struct Indexing {
     /// The source under the result's extents; stride 0 along what only indices decide.
     source: View,
     /// The indices under the result's extents.
@@ -39,40 +39,40 @@ struct Indexed {
 
 impl Lowering<'_> {
     /// Places the result and picks its elements.
-    fn take(&mut self, node: &Node, y: ValueId, pick: &Pick) -> Result<(), Error> {
+    fn take(&mut self, node: &Node, y: ValueId, indexing: &Indexing) -> Result<(), Error> {
         let output = self.place(y, Form::Dense)?;
-        self.take_into(node, &output, pick)
+        self.take_into(node, &output, indexing)
     }
 
-    fn take_into(&mut self, node: &Node, output: &View, pick: &Pick) -> Result<(), Error> {
+    fn take_into(&mut self, node: &Node, output: &View, indexing: &Indexing) -> Result<(), Error> {
         if output.dims.contains(&0) {
             return Ok(());
         }
         let Indexed { dims, own, source, indices, extents, axis_strides } =
-            self.indexed(node, output, pick)?;
+            self.indexed(node, output, indexing)?;
         let command = Take {
             elem_bytes: output.dtype.bytes() as u32,
             dims,
-            src: self.addr(&pick.source)?,
+            src: self.addr(&indexing.source)?,
             src_strides: source,
             indices,
-            count: pick.axes.len() as u32,
-            index_stride: pick.index_stride,
+            count: indexing.axes.len() as u32,
+            index_stride: indexing.index_stride,
             extents,
             axis_strides,
             dst: self.addr(output)?,
             dst_strides: own,
         };
-        self.emit(command, &[&pick.source, &pick.indices, output]);
+        self.emit(command, &[&indexing.source, &indexing.indices, output]);
         Ok(())
     }
 
-    /// How a command has elements that lie as `own` beside the places and the indices of `pick`.
-    fn indexed(&self, node: &Node, own: &View, pick: &Pick) -> Result<Indexed, Error> {
-        if pick.axes.len() > 6 {
+    /// How a command has elements that lie as `own` beside the places and the indices of `indexing`.
+    fn indexed(&self, node: &Node, own: &View, indexing: &Indexing) -> Result<Indexed, Error> {
+        if indexing.axes.len() > 6 {
             return Err(Error::unsupported(node, "more than six indexed axes"));
         }
-        if let Some(axis) = pick.axes.iter().position(|&(extent, _)| extent == 0) {
+        if let Some(axis) = indexing.axes.iter().position(|&(extent, _)| extent == 0) {
             // Whatever the indices are, all of them lead out of it.
             return Err(triune_graph::Error::Shape {
                 node: node.name.clone(),
@@ -81,19 +81,19 @@ impl Lowering<'_> {
             }
             .into());
         }
-        if !matches!(pick.indices.dtype, DType::I32 | DType::I64) {
-            return Err(Error::unsupported(node, format!("indices of type {}", pick.indices.dtype)));
+        if !matches!(indexing.indices.dtype, DType::I32 | DType::I64) {
+            return Err(Error::unsupported(node, format!("indices of type {}", indexing.indices.dtype)));
         }
-        let (dims, [own, source, strides]) = merge_axes::<6>(&[own, &pick.source, &pick.indices])
+        let (dims, [own, source, strides]) = merge_axes::<6>(&[own, &indexing.source, &indexing.indices])
             .and_then(|(dims, strides)| Some((dims, <[_; 3]>::try_from(strides).ok()?)))
             .ok_or_else(|| Error::unsupported(node, "more than six separate axes"))?;
         let (mut axis_extents, mut axis_strides) = ([1; 6], [0; 6]);
-        for (axis, &(extent, stride)) in pick.axes.iter().enumerate() {
+        for (axis, &(extent, stride)) in indexing.axes.iter().enumerate() {
             (axis_extents[axis], axis_strides[axis]) = (extent, stride);
         }
         let indices = triune_device::command::Operand {
-            addr: self.addr(&pick.indices)?,
-            dtype: pick.indices.dtype,
+            addr: self.addr(&indexing.indices)?,
+            dtype: indexing.indices.dtype,
             strides,
         };
         let (dims, extents) = (extents(dims)?, extents(axis_extents)?);
@@ -141,33 +141,33 @@ impl Lowering<'_> {
             }
         }
         let axes = vec![(x.dims[axis], x.strides[axis])];
-        self.take(node, y, &Pick { source, indices, index_stride: 0, axes })
+        self.take(node, y, &Indexing { source, indices, index_stride: 0, axes })
     }
 
     pub(super) fn gather_elements(&mut self, node: &Node, op: GatherElements) -> Result<(), Error> {
         let y = result(node)?;
         let (x, index) = (self.view(operand(node, 0)?)?, self.view(operand(node, 1)?)?);
         let axis = axis(node, op.axis, x.dims.rank())?;
-        let pick = Self::elements_along(&x, index, axis);
-        self.take(node, y, &pick)
+        let indexing = Self::elements_along(&x, index, axis);
+        self.take(node, y, &indexing)
     }
 
-    fn elements_along(x: &View, indices: View, axis: usize) -> Pick {
+    fn elements_along(x: &View, indices: View, axis: usize) -> Indexing {
         let mut source = View { dims: indices.dims, ..*x };
         source.strides[axis] = 0;
-        Pick { source, indices, index_stride: 0, axes: vec![(x.dims[axis], x.strides[axis])] }
+        Indexing { source, indices, index_stride: 0, axes: vec![(x.dims[axis], x.strides[axis])] }
     }
 
     pub(super) fn gather_nd(&mut self, node: &Node, op: GatherNd) -> Result<(), Error> {
         let y = result(node)?;
         let (dims, _) = self.meta(y)?;
         let (x, index) = (self.view(operand(node, 0)?)?, self.view(operand(node, 1)?)?);
-        let pick = Self::parts_at(node, dims, &x, &index, op.batch_dims)?;
-        self.take(node, y, &pick)
+        let indexing = Self::parts_at(node, dims, &x, &index, op.batch_dims)?;
+        self.take(node, y, &indexing)
     }
 
     /// The parts of `x`, which have the extents `dims`, at coordinates behind the axes of the batch.
-    fn parts_at(node: &Node, dims: Shape, x: &View, index: &View, batch: usize) -> Result<Pick, Error> {
+    fn parts_at(node: &Node, dims: Shape, x: &View, index: &View, batch: usize) -> Result<Indexing, Error> {
         let rows = index
             .dims
             .rank()
@@ -187,7 +187,7 @@ impl Lowering<'_> {
             }
         }
         let axes = (batch..batch + count).map(|axis| (x.dims[axis], x.strides[axis])).collect();
-        Ok(Pick { source, indices, index_stride: index.strides[rows], axes })
+        Ok(Indexing { source, indices, index_stride: index.strides[rows], axes })
     }
 
     pub(super) fn index(&mut self, node: &Node, op: &Index) -> Result<(), Error> {
@@ -231,21 +231,21 @@ impl Lowering<'_> {
             }
         }
         let axes = axes.iter().map(|&axis| (x.dims[axis], x.strides[axis])).collect();
-        self.take(node, y, &Pick { source, indices, index_stride, axes })
+        self.take(node, y, &Indexing { source, indices, index_stride, axes })
     }
 
     pub(super) fn scatter_elements(&mut self, node: &Node, op: ScatterElements) -> Result<(), Error> {
         let (output, index) = (self.scattered(node)?, self.view(operand(node, 1)?)?);
         let axis = axis(node, op.axis, output.dims.rank())?;
-        let pick = Self::elements_along(&output, index, axis);
-        self.put(node, op.kind, &pick)
+        let indexing = Self::elements_along(&output, index, axis);
+        self.put(node, op.kind, &indexing)
     }
 
     pub(super) fn scatter_nd(&mut self, node: &Node, op: ScatterNd) -> Result<(), Error> {
         let (output, index) = (self.scattered(node)?, self.view(operand(node, 1)?)?);
         let (dims, _) = self.meta(operand(node, 2)?)?;
-        let pick = Self::parts_at(node, dims, &output, &index, 0)?;
-        self.put(node, op.kind, &pick)
+        let indexing = Self::parts_at(node, dims, &output, &index, 0)?;
+        self.put(node, op.kind, &indexing)
     }
 
     /// The result, which is the first operand until something is put into it.
@@ -257,14 +257,14 @@ impl Lowering<'_> {
     }
 
     /// Puts the third operand where it would be picked from.
-    fn put(&mut self, node: &Node, kind: ScatterKind, pick: &Pick) -> Result<(), Error> {
+    fn put(&mut self, node: &Node, kind: ScatterKind, indexing: &Indexing) -> Result<(), Error> {
         // They are put in the order in which they lie.
         let updates = self.dense(operand(node, 2)?)?;
         if updates.dims.contains(&0) {
             return Ok(());
         }
         let Indexed { dims, own, source, indices, extents, axis_strides } =
-            self.indexed(node, &updates, pick)?;
+            self.indexed(node, &updates, indexing)?;
         let command = Put {
             dtype: updates.dtype,
             kind,
@@ -272,14 +272,14 @@ impl Lowering<'_> {
             src: self.addr(&updates)?,
             src_strides: own,
             indices,
-            count: pick.axes.len() as u32,
-            index_stride: pick.index_stride,
+            count: indexing.axes.len() as u32,
+            index_stride: indexing.index_stride,
             extents,
             axis_strides,
-            dst: self.addr(&pick.source)?,
+            dst: self.addr(&indexing.source)?,
             dst_strides: source,
         };
-        self.emit(command, &[&updates, &pick.indices, &pick.source]);
+        self.emit(command, &[&updates, &indexing.indices, &indexing.source]);
         Ok(())
     }
 

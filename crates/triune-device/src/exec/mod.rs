@@ -3,13 +3,13 @@
 //! Decoding checks every operand against its segment and prepacks weights; a run only resolves addresses, takes one
 //! lease and calls kernels, without allocating. Nothing here reads a clock or knows what a command costs.
 
+mod border;
 mod budget;
 mod check;
 mod executor;
 mod guard;
 mod library;
 mod operands;
-mod outside;
 mod segments;
 mod steps;
 
@@ -26,11 +26,11 @@ pub use segments::{SEGMENT_ALIGNMENT, Segment, SegmentKind, SegmentTable};
 
 pub(crate) use budget::Budget;
 
+use border::{InPlace, Sources, Targets};
 use check::{Checker, Program};
 use guard::{Bound, Guard};
 use library::{Loan, Packing};
 use operands::{Operands, Prepared, SegRange};
-use outside::{InPlace, Sources, Targets};
 
 use crate::{
     Addr, Command, Error, Lease, Memory, Watch,
@@ -53,7 +53,7 @@ pub(crate) enum Words<At = Stream> {
     /// In device memory.
     At(At),
     /// Elsewhere.
-    Outside(Bytes),
+    Bytes(Bytes),
 }
 
 /// A command that has just run, for tracing and dumps.
@@ -162,14 +162,14 @@ impl Decoded {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn outside(
+    pub fn from_bytes(
         memory: &Memory,
         segments: &SegmentTable,
         stream: Bytes,
         isa: Isa,
         library: Option<&Library>,
     ) -> Result<Self, Error> {
-        Self::within(memory, segments, Words::Outside(stream), isa, library, &Budget::new(segments))
+        Self::within(memory, segments, Words::Bytes(stream), isa, library, &Budget::new(segments))
     }
 
     /// As [`Self::with_library`], within what a budget leaves.
@@ -206,14 +206,14 @@ impl Decoded {
                 }
                 Words::At(range)
             }
-            Words::Outside(bytes) => Words::Outside(bytes),
+            Words::Bytes(bytes) => Words::Bytes(bytes),
         };
         let before = budget.used();
         // What every program has, whatever its stream.
         budget.take((size_of::<Self>() + segments.segments().len() * Self::BYTES_PER_SEGMENT) as u64)?;
         let words = match &stream {
             Words::At(range) => lease.read(*range)?,
-            Words::Outside(bytes) => bytes,
+            Words::Bytes(bytes) => bytes,
         };
         let softmaxes = RefCell::default();
         let program = Program { segments, lease: &lease, isa, library, budget, softmaxes };
@@ -253,7 +253,7 @@ impl Decoded {
         budget.take(reader.position() as u64)?;
         let words = match &stream {
             Words::At(_) => host::copied(&words[..reader.position()])?.into(),
-            Words::Outside(bytes) => bytes.slice(..reader.position()),
+            Words::Bytes(bytes) => bytes.slice(..reader.position()),
         };
         drop(lease);
         let staging_bytes = steps.iter().map(Prepared::staging_bytes).max().unwrap_or(0);
@@ -469,8 +469,8 @@ impl Decoded {
         }
         let mut targets = Targets::new(&self.steps.in_place, outputs);
         let commands = 0..self.steps.prepared.len();
-        let outside = Some((sources, &mut targets));
-        self.run_leased(memory, &mut lease, outside, commands, scratch, pool, observer)?;
+        let border = Some((sources, &mut targets));
+        self.run_leased(memory, &mut lease, border, commands, scratch, pool, observer)?;
         for (number, (_, segment)) in of_kind(SegmentKind::Output).enumerate() {
             if segment.len > 0 && !targets.has(number) {
                 cancel::copy(lease.read(segment.access())?, targets.output(number));
@@ -483,7 +483,7 @@ impl Decoded {
         &self,
         memory: &Memory,
         lease: &mut Lease<'_>,
-        mut outside: Option<(Sources<'_>, &mut Targets<'_>)>,
+        mut border: Option<(Sources<'_>, &mut Targets<'_>)>,
         commands: Range<usize>,
         scratch: &mut [u8],
         pool: &Pool,
@@ -511,8 +511,8 @@ impl Decoded {
                 guard.at(index, step.opcode.mnemonic()).step(operands)?;
             }
             let done = {
-                let outside = outside.as_mut().map(|(sources, targets)| (*sources, &mut **targets));
-                step.run(lease, &self.segments, outside, staging, scratch, pool)
+                let border = border.as_mut().map(|(sources, targets)| (*sources, &mut **targets));
+                step.run(lease, &self.segments, border, staging, scratch, pool)
             };
             // Before anybody sees what a kernel that was stopped left behind.
             work::go_on()?;
@@ -524,7 +524,7 @@ impl Decoded {
             })?;
             if let (Some(observer), Some(reader)) = (observer.as_deref_mut(), &mut reader) {
                 let words = reader.skip().unwrap_or_default();
-                let output = match outside.as_mut().and_then(|(_, targets)| targets.bytes(step.write)) {
+                let output = match border.as_mut().and_then(|(_, targets)| targets.bytes(step.write)) {
                     Some(output) => output,
                     None => lease.read(step.write.resolve(&self.segments)?)?,
                 };

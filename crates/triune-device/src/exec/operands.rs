@@ -9,8 +9,8 @@ use triune_kernels::{Blocked, CopyNd, Pool, cancel};
 
 use super::{
     SegmentTable,
+    border::{Sources, Targets},
     check::Placed,
-    outside::{Sources, Targets},
 };
 use crate::{Error, Lease, command::Opcode, memory::RangeAccess};
 
@@ -196,17 +196,17 @@ impl Prepared {
         self.kernel.scratch_bytes(threads)
     }
 
-    /// Runs the kernel, on inputs and into outputs where `outside` has them.
+    /// Runs the kernel, on inputs and into outputs where `border` has them.
     pub(super) fn run(
         &self,
         lease: &mut Lease<'_>,
         segments: &SegmentTable,
-        outside: Option<(Sources<'_>, &mut Targets<'_>)>,
+        border: Option<(Sources<'_>, &mut Targets<'_>)>,
         staging: &mut [u8],
         scratch: &mut [u8],
         pool: &Pool,
     ) -> Result<(), RunError> {
-        let (sources, target) = match outside {
+        let (sources, target) = match border {
             Some((sources, targets)) => (Some(sources), targets.bytes(self.write)),
             None => (None, None),
         };
@@ -219,16 +219,16 @@ impl Prepared {
         {
             let Some(read) = read else { continue };
             let gathered = self.gathered(index);
-            let outside = sources.and_then(|sources| sources.bytes(read.range()));
-            if outside.is_some() && gathered.is_none() {
-                *copy = outside;
+            let given = sources.and_then(|sources| sources.bytes(read.range()));
+            if given.is_some() && gathered.is_none() {
+                *copy = given;
                 continue;
             }
             let resolved = read.range().resolve(segments).map_err(RunError::Device)?;
             if let Some(blocks) = gathered {
                 let (own, rest) = free.split_at_mut(padded(blocks.dense_len() as u64));
                 let own = &mut own[..blocks.dense_len()];
-                let bytes = match outside {
+                let bytes = match given {
                     Some(bytes) => bytes,
                     None => lease.read(resolved).map_err(RunError::Device)?,
                 };

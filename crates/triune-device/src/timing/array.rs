@@ -50,8 +50,8 @@ impl Gemm {
                 limited(vectors).saturating_add(weights)
             }
             Dataflow::Os | Dataflow::Ws | Dataflow::Is => {
-                let wide = wide(array, precision);
-                limited(self.systolic_cycles(array).saturating_mul(self.groups).saturating_mul(wide))
+                let passes = passes(array, precision);
+                limited(self.systolic_cycles(array).saturating_mul(self.groups).saturating_mul(passes))
             }
         }
     }
@@ -170,7 +170,7 @@ pub(super) const fn bytes_of(precision: Precision) -> u64 {
 }
 
 /// How much longer a systolic array takes at a precision: without a figure, 16 bit takes two passes.
-fn wide(array: &ArraySpec, precision: Precision) -> u64 {
+fn passes(array: &ArraySpec, precision: Precision) -> u64 {
     match precision {
         Precision::Int8 => 1,
         Precision::Int16 => array.cycles_per_vector_16.map_or(2, u64::from),

@@ -120,14 +120,14 @@ impl<'s, 'g> Scope<'s, 'g> {
     }
 
     /// The elements of a value, where they are known.
-    pub(crate) fn known(&self, id: ValueId) -> Option<&Constant> {
+    pub(crate) fn constant_of(&self, id: ValueId) -> Option<&Constant> {
         self.inference.constant(id)
     }
 
     /// The integers of operand `index`, when it is there; they have to be known.
     pub(crate) fn ints(&self, index: usize) -> Result<Option<Vec<i64>>, Error> {
         let Some(id) = self.get(index) else { return Ok(None) };
-        let constant = self.known(id).ok_or_else(|| {
+        let constant = self.constant_of(id).ok_or_else(|| {
             self.wrong(format!("input {index} decides about shapes, but depends on the network's data"))
         })?;
         let ints = constant.to_i64();
@@ -175,7 +175,7 @@ impl<'s, 'g> Scope<'s, 'g> {
     }
 
     /// A list of reals, each rounded to the type once; f32 where the type is one of integers.
-    pub(crate) fn reals(&mut self, values: &[f64], dtype: DType) -> ValueId {
+    pub(crate) fn floats(&mut self, values: &[f64], dtype: DType) -> ValueId {
         self.numbers(values, if dtype.is_float() { dtype } else { DType::F32 })
     }
 

@@ -5,8 +5,8 @@ use triune_tensor::{DType, Recipe, Shape};
 use super::rewrite::Rewriter;
 use crate::{
     Constant, Dim, Error, Graph, Node, Op, Value, ValueId,
+    evaluate::{Evaluator, constant_of, shares_bytes},
     infer::infer,
-    known::{Evaluator, constant_of, shares_bytes},
     ops::{
         DequantizeLinear, GlobalPool, ReduceKind, Reshape, Slice, Unary, UnaryKind,
         infer::{Operand, Operands, TensorType},

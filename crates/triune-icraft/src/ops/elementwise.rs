@@ -248,7 +248,7 @@ impl Emitter<'_> {
             return self.integers(id, &integers, &form.order, form.layout());
         }
         let reshaped = constant.reshaped(shape).ok_or_else(wrong)?;
-        self.reals(id, &reshaped, &form.order, form.layout())
+        self.floats(id, &reshaped, &form.order, form.layout())
     }
 
     pub(super) fn softmax(&mut self, node: &Node, op: Softmax) -> Result<(), Error> {

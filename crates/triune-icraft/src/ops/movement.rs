@@ -114,8 +114,8 @@ impl Emitter<'_> {
     pub(super) fn slice(&mut self, node: &Node) -> Result<(), Error> {
         let x = input(node, 0)?;
         let dims = self.dims(x)?;
-        let (starts, ends) = (self.known_ints(node, 1), self.known_ints(node, 2));
-        let (axes, steps) = (self.known_ints(node, 3), self.known_ints(node, 4));
+        let (starts, ends) = (self.constant_ints(node, 1), self.constant_ints(node, 2));
+        let (axes, steps) = (self.constant_ints(node, 3), self.constant_ints(node, 4));
         let ranges = starts.zip(ends).and_then(|(starts, ends)| {
             Slice::ranges(&dims, &starts, &ends, axes.as_deref(), steps.as_deref())
         });
@@ -162,7 +162,7 @@ impl Emitter<'_> {
         let dims = self.dims(x)?;
         let axis = Self::axis(node, op.axis, dims.rank())?;
         let wrong = || Error::unsupported(node, "its indices are not one constant");
-        let indices = self.known_ints(node, 1).ok_or_else(wrong)?;
+        let indices = self.constant_ints(node, 1).ok_or_else(wrong)?;
         let [index] = indices.as_slice() else { return Err(wrong()) };
         let extent = dims[axis] as i64;
         let from_front = if *index < 0 { index + extent } else { *index };
@@ -208,8 +208,8 @@ impl Emitter<'_> {
     pub(super) fn pad(&mut self, node: &Node, op: Pad) -> Result<(), Error> {
         let (x, y) = ends(node)?;
         let rank = self.dims(x)?.rank();
-        let pads = self.known_ints(node, 1);
-        let axes = self.known_ints(node, 3);
+        let pads = self.constant_ints(node, 1);
+        let axes = self.constant_ints(node, 3);
         let amounts = pads.and_then(|pads| Pad::amounts(rank, &pads, axes.as_deref()));
         let amounts = amounts.ok_or_else(|| Error::unsupported(node, "its borders are not constant"))?;
         if amounts.iter().any(|&(before, behind)| before < 0 || behind < 0) {

@@ -156,7 +156,7 @@ impl Emitter<'_> {
                 (Some(_), Some(integers)) if style.is_some() => {
                     self.integers(id, integers, order, axes(layout))?
                 }
-                (Some(constant), _) => self.reals(id, constant, order, axes(layout))?,
+                (Some(constant), _) => self.floats(id, constant, order, axes(layout))?,
                 (None, _) => return Err(Error::unsupported(node, "its weights are not constant")),
             };
             let bias = bias.map(|id| self.real_bias(node, id)).transpose()?;
@@ -335,10 +335,10 @@ impl Emitter<'_> {
             .reshaped(Shape::from([elements]))
             .filter(|_| constant.shape().last().is_none_or(|&last| last == elements))
             .ok_or_else(|| Error::unsupported(node, "its bias is not one per output channel"))?;
-        self.reals(id, &row, &[0], axes("O"))
+        self.floats(id, &row, &[0], axes("O"))
     }
 
-    pub(super) fn reals(
+    pub(super) fn floats(
         &mut self,
         id: ValueId,
         constant: &Constant,

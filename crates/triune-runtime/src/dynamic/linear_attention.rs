@@ -36,19 +36,19 @@ pub(super) fn run(at: &Operands<'_>, op: LinearAttention) -> Result<Vec<Tensor>,
         let Some(tensor) = at.get(index)? else { return Ok(None) };
         match *tensor.shape {
             [own, places_of, width] if [own, places_of] == [batch, places] && widths.contains(&width) => {
-                Ok(Some((at.reals(index)?, width)))
+                Ok(Some((at.doubles(index)?, width)))
             }
             _ => Err(at.wrong(format!("operand {index} of extents {}", List(tensor.shape)))),
         }
     };
     let decay = optional(4, [heads, heads * key])?;
     let rate = optional(5, [heads, 1])?;
-    let (q, k, v, dtype) = (at.reals(0)?, at.reals(1)?, at.reals(2)?, q.dtype);
+    let (q, k, v, dtype) = (at.doubles(0)?, at.doubles(1)?, at.doubles(2)?, q.dtype);
     let own = if dtype == DType::F64 { |x: f64| x } else { |x: f64| f64::from(x as f32) };
     let scale = op.scale.map_or_else(|| 1.0 / (key as f64).sqrt(), f64::from);
     let count = elements(at, &state_shape)?;
     let mut states = match state {
-        Some(_) => at.reals(3)?,
+        Some(_) => at.doubles(3)?,
         None => memory::filled(count, 0.0)?,
     };
     let width = elements(at, &[op.query_heads, value])?;

@@ -45,7 +45,7 @@ pub(super) fn determinants(at: &Operands<'_>) -> Result<Tensor, Error> {
             return Err(at.wrong(format!("{} {shape} is not of square matrices of reals", x.dtype)));
         }
     };
-    let mut elements = at.reals(0)?;
+    let mut elements = at.doubles(0)?;
     let count = batch.iter().product::<usize>();
     let mut results = memory::with_room(count)?;
     for index in 0..count {

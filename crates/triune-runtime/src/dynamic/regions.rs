@@ -46,7 +46,7 @@ pub(super) fn align(at: &Operands<'_>, op: RoiAlign) -> Result<Tensor, Error> {
     let shape = [number, channels, rows, columns];
     let total = shape.iter().try_fold(1_usize, |product, &extent| product.checked_mul(extent));
     let total = total.ok_or_else(|| at.wrong("too many results"))?;
-    let (pixels, corners) = (at.reals(0)?, at.reals(1)?);
+    let (pixels, corners) = (at.doubles(0)?, at.doubles(1)?);
     if total > 0 && (height == 0 || width == 0) {
         return Err(at.wrong(format!("a map {} has no elements to take", List(x.shape))));
     }

@@ -28,7 +28,7 @@ pub(super) fn padding(
 }
 
 /// Whether it holds 16-bit integers.
-fn wide(x: &Tensor) -> bool {
+fn is_int16(x: &Tensor) -> bool {
     x.dtype() == DType::I16
 }
 
@@ -53,7 +53,7 @@ impl Step<'_> {
         }
         // A window that is the whole map is a global pool, as ONNX Runtime rounds it.
         let whole = x.shape[2..] == op.kernel && (start, &end[..]) == ([0; 2], &x.shape[2..]);
-        let to_even = !wide(x)
+        let to_even = !is_int16(x)
             && self.graph.rounding == Rounding::HalfToEven
             && self.graph.requantize == Requantize::Float;
         if whole && to_even && matches!(op.kind, PoolKind::Average { .. }) && self.quant().is_some() {
@@ -106,7 +106,7 @@ impl Step<'_> {
         let all = |at: &[usize]| -> Vec<usize> {
             ((at[0] * x.shape[1] + at[1]) * area..(at[0] * x.shape[1] + at[1] + 1) * area).collect()
         };
-        let to_even = !wide(self.input(0))
+        let to_even = !is_int16(self.input(0))
             && self.graph.rounding == Rounding::HalfToEven
             && self.graph.requantize == Requantize::Float;
         if to_even && matches!(op.kind, PoolKind::Average { .. }) && self.quant().is_some() {
@@ -170,7 +170,7 @@ impl Step<'_> {
             (PoolKind::Average { .. }, _) => {
                 let (quant, target, dtype) = (self.input_quant(0), self.result_quant(), self.result_dtype());
                 let integers = x.integers();
-                if wide(x) {
+                if is_int16(x) {
                     let mean = |(taps, padded): (Vec<usize>, usize)| {
                         let sum: i64 = taps.iter().map(|&i| integers[i]).sum();
                         let count = divisor(taps.len(), padded).max(1);

@@ -58,14 +58,14 @@ class HostBackend(Backend):
     _plans: dict[tuple[int, ...], OrderedDict[Key, Plan]]
     _keeps: dict[tuple[int, ...], Sequence[Operation]]
     _cast_ops: dict[tuple[str, str], Operation]
-    _donor: HostBackend | None
+    _owner: HostBackend | None
     _lock: _native.Turn
     _hard: tuple[int, int, Network, _native.HardOps | _native.Error] | None
 
     def _set_up(self) -> None:
         super()._set_up()
         self._fake_qf, self._plans, self._keeps, self._cast_ops = False, {}, {}, {}
-        self._donor, self._lock, self._hard = None, turn(), None
+        self._owner, self._lock, self._hard = None, turn(), None
 
     # ---- options
 
@@ -113,10 +113,10 @@ class HostBackend(Backend):
         self._plans, self._keeps = {}, {}
 
     def _deinit(self) -> None:
-        self._plans, self._keeps, self._donor, self._hard = {}, {}, None, None
+        self._plans, self._keeps, self._owner, self._hard = {}, {}, None, None
 
     def _fork_into(self, twin: Self) -> None:
-        twin._fake_qf, twin._donor = self._fake_qf, self
+        twin._fake_qf, twin._owner = self._fake_qf, self
 
     def _saved(self) -> dict[str, Any]:
         return {"fakeQf": self._fake_qf}
@@ -258,7 +258,7 @@ class HostBackend(Backend):
 
     def _relative(self, family: tuple[int, ...], key: Key) -> Plan | None:
         """Return a plan that has the same weights, of this backend or the one that it was forked from."""
-        for backend in (self, self._donor):
+        for backend in (self, self._owner):
             for other, plan in list((backend._plans.get(family) or {}).items()) if backend is not None else ():
                 if (other[0], other[1], other[3]) == (key[0], key[1], key[3]):
                     return plan

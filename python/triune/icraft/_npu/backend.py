@@ -16,7 +16,7 @@ from triune.icraft._npu.chunks import PAGE, check_chunk
 from triune.icraft._npu.log import write_log
 from triune.icraft._npu.merge import merged_operation
 from triune.icraft._npu.network import Hard, hard_network
-from triune.icraft._npu.placement import Fault, Placement, Wishes, share_chip
+from triune.icraft._npu.placement import Fault, Placement, Requests, share_chip
 from triune.icraft._npu.port import Port
 from triune.icraft._npu.report import Kinds, Report
 from triune.icraft._npu.run import run_operations
@@ -66,8 +66,8 @@ class NpuBackend(Backend):
     _hard: Hard | None
     _laid_out: tuple[object, _native.Deployment] | None
     _placed: Placement | None
-    _wishes: Wishes
-    _donor: NpuBackend | None
+    _requests: Requests
+    _owner: NpuBackend | None
     _merged: dict[int, tuple[Operation, int, int]]
     _modelled: dict[int, float]
     """The milliseconds that operations take on a board, by number, as far as that is asked for."""
@@ -87,7 +87,7 @@ class NpuBackend(Backend):
 
     def _forget(self) -> None:
         self._hard_ops, self._index, self._hard = [], {}, None
-        self._laid_out, self._placed, self._wishes, self._donor, self._merged = None, None, Wishes(), None, {}
+        self._laid_out, self._placed, self._requests, self._owner, self._merged = None, None, Requests(), None, {}
 
     # ---- what a backend does
 
@@ -107,7 +107,7 @@ class NpuBackend(Backend):
         operations on the accelerator or the device are others than those that they are for.
         """
         self._accept(device)
-        chunks = self._wishes.chunks()
+        chunks = self._requests.chunks()
         if chunks:
             own = [op for op in view_of(network_view).ops if self._is_own(op)]
             same = len(own) == len(self._hard_ops) and all(map(ObjectRef.same_as, own, self._hard_ops))
@@ -120,9 +120,9 @@ class NpuBackend(Backend):
         super().init(network_view, device)
 
     def _init(self) -> None:
-        wishes = self._wishes
+        requests = self._requests
         self._forget()
-        self._wishes = wishes
+        self._requests = requests
         self._hard_ops = [op for op in self.network_view.ops if self._is_own(op)]
         if self._hard_ops:
             self._hard = hard_network(self.network_view.network())
@@ -135,9 +135,9 @@ class NpuBackend(Backend):
         twin._at = self._at
         twin._init()
         twin._merging, twin._reuse, twin._on_chip = self._merging, self._reuse, self._on_chip
-        twin._donor = self
+        twin._owner = self
         # Feature maps are a fork's own.
-        twin._wishes.segments = {name: chunk for name, chunk in self._wishes.segments.items() if name != "ftmp"}
+        twin._requests.segments = {name: chunk for name, chunk in self._requests.segments.items() if name != "ftmp"}
 
     def _apply(self) -> None:
         if self._applied or not self._hard_ops:
@@ -156,11 +156,11 @@ class NpuBackend(Backend):
         elif deployment.on_chip_bytes > room:
             self._near_limit = room
             deployment = self._deployment
-        self._check_wishes(deployment)
-        donor = self._donor._placed if self._donor is not None else None
+        self._check_requests(deployment)
+        owner = self._owner._placed if self._owner is not None else None
         try:
             self._placed = Placement(
-                deployment, port, self._wishes, donor, packed=self._packed, shares_chip=shares, turn=self._turn
+                deployment, port, self._requests, owner, packed=self._packed, shares_chip=shares, turn=self._turn
             )
         except _native.Error as error:
             raise failure(DEVICE, f"{type(self).__name__}.apply: {error}") from None
@@ -178,10 +178,10 @@ class NpuBackend(Backend):
             raise ValueError(short(f"onChip: {on_chip!r}"))
         self._merging, self._reuse, self._on_chip = bool(options["merge"]), bool(options["reuse"]), on_chip
 
-    def _check_wishes(self, deployment: _native.Deployment) -> None:
+    def _check_requests(self, deployment: _native.Deployment) -> None:
         """Raise InternalError if a chunk of the program's does not do for what is deployed in the end."""
-        whole = {name: (chunk, 0) for name, chunk in self._wishes.segments.items()}
-        for name, (chunk, offset) in (whole | self._wishes.edges).items():
+        whole = {name: (chunk, 0) for name, chunk in self._requests.segments.items()}
+        for name, (chunk, offset) in (whole | self._requests.edges).items():
             need = deployment.segments[name][1]
             if self._near_limit is not None and chunk.byte_size < offset + need:
                 raise failure(

@@ -145,11 +145,11 @@ class BuyiBackend(NpuBackend):
         need = self._deployment.segments[name][1]
         chunk = check_chunk(f"{what}({segment_type})", memchunk, self._port, need, offset, self._steps)
         if name in ("input", "output"):
-            self._wishes.edges[name] = (chunk, offset)
+            self._requests.edges[name] = (chunk, offset)
             return
         if offset:
             chunk = _part(chunk, offset)
-        self._wishes.segments[name] = chunk
+        self._requests.segments[name] = chunk
 
     setUserSegment = userSetSegment
 

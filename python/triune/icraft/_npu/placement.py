@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from triune.icraft._npu.port import Port
     from triune.icraft._xrt.tensor import Tensor
 
-__all__ = ["Content", "Fault", "Placement", "Spot", "Wishes", "share_chip", "uploaded"]
+__all__ = ["Content", "Fault", "Placement", "Requests", "Spot", "share_chip", "uploaded"]
 
 
 @dataclass
-class Wishes:
+class Requests:
     """Chunks that the program gave."""
 
     segments: dict[str, MemChunk] = field(default_factory=dict)
@@ -128,8 +128,8 @@ class Placement:
         self,
         deployment: _native.Deployment,
         port: Port,
-        wishes: Wishes,
-        donor: Placement | None,
+        requests: Requests,
+        owner: Placement | None,
         *,
         packed: bool,
         shares_chip: bool,
@@ -137,28 +137,28 @@ class Placement:
     ) -> None:
         """Allocate what was not given, and upload instructions and weights.
 
-        `donor` has the same weights in memory, and perhaps the same instructions; with `packed`, all inputs lie in one chunk
+        `owner` has the same weights in memory, and perhaps the same instructions; with `packed`, all inputs lie in one chunk
         and all outputs in one, else each in its own; with `shares_chip`, others may use the memory on the chip between runs;
         `turn` is held by whoever runs.
 
         Raises InternalError if a chunk is too small, holds something else, or the memory is full.
         """
-        self.deployment, self._port, self.wishes = deployment, port, wishes
+        self.deployment, self._port, self.requests = deployment, port, requests
         self.values = deployment.values
         self.ops = deployment.ops
         self.areas = deployment.areas
         self._table = deployment.table
         sizes = dict(self._table[:4])
         # Another plan has other instructions, not other weights.
-        same = donor is not None and donor.deployment.instructions == deployment.instructions
-        theirs = donor if same else None
-        self.weights: MemChunk = wishes.segments.get("weight") or (
-            donor.weights if donor else port.far(sizes["constants"])
+        same = owner is not None and owner.deployment.instructions == deployment.instructions
+        theirs = owner if same else None
+        self.weights: MemChunk = requests.segments.get("weight") or (
+            owner.weights if owner else port.far(sizes["constants"])
         )
-        self.instructions: MemChunk = wishes.segments.get("instr") or (
+        self.instructions: MemChunk = requests.segments.get("instr") or (
             theirs.instructions if theirs else port.far(sizes["instructions"])
         )
-        self.maps = wishes.segments.get("ftmp") or port.far(sizes["scratch"])
+        self.maps = requests.segments.get("ftmp") or port.far(sizes["scratch"])
         self.shares_chip, self.turn = shares_chip, turn
         self.on_chip = port.near(sizes["resident"], shares_chip) if sizes["resident"] else None
         self.spots: list[Spot] = []
@@ -185,7 +185,7 @@ class Placement:
     def _place_areas(self, packed: bool) -> None:
         areas = self.areas
         given: dict[int, MemChunk] = {}
-        for v_id, chunk in self.wishes.values.items():
+        for v_id, chunk in self.requests.values.items():
             value = self.values[v_id]
             assert value.area is not None
             whole = value.offset == 0 and areas[value.area][1] <= chunk.byte_size and value.nbytes == value.span
@@ -195,13 +195,13 @@ class Placement:
                 self.staged[v_id] = chunk
         for name, (_, bytes_) in self.deployment.segments.items():
             if packed and name in ("input", "output") and bytes_:
-                given_edge = self.wishes.edges.get(name)
+                given_edge = self.requests.edges.get(name)
                 self.edges[name] = self._port.far(bytes_) if given_edge is None else given_edge[0]
         for index, (role, bytes_, logic) in enumerate(areas):
             if index in given:
                 self.spots.append(Spot(given[index], 0))
             elif role in self.edges:
-                _, shift = self.wishes.edges.get(role, (None, 0))
+                _, shift = self.requests.edges.get(role, (None, 0))
                 base, _ = self.deployment.segments[role]
                 self.spots.append(Spot(self.edges[role], logic - base + shift))
             else:

@@ -53,10 +53,10 @@ class Report:
 
     def user_used(self, name: str) -> bool:
         """Return whether the program gave the chunk of a segment."""
-        wishes = self._backend._wishes
+        requests = self._backend._requests
         if name in ("input", "output"):
-            return name in wishes.edges
-        return name in wishes.segments
+            return name in requests.edges
+        return name in requests.segments
 
     def _values(self) -> dict[int, Any]:
         network = self._backend.network_view.network()
@@ -83,7 +83,7 @@ class Report:
         }
 
     def _given(self, v_id: int, segment: str) -> bool:
-        return v_id in self._backend._wishes.values or self.user_used(segment)
+        return v_id in self._backend._requests.values or self.user_used(segment)
 
     def _operations(self) -> dict[int, Any]:
         backend, ops = self._backend, self._deployment.ops

@@ -147,7 +147,7 @@ class ZG330Backend(NpuBackend):
         need = self._deployment.segments[name][1]
         chunk = check_chunk(f"{what}({segment_type})", memchunk, self._port, need)
         self._check_sharing(what, segment_type, chunk)
-        self._wishes.segments[name] = chunk
+        self._requests.segments[name] = chunk
 
     def _check_sharing(self, what: str, segment: SegmentType, chunk: MemChunk) -> None:
         """Raise InternalError if a chunk is another segment's, or its network is another one and it is not for feature maps."""
@@ -184,7 +184,7 @@ class ZG330Backend(NpuBackend):
                 RANGE,
                 f"{what}: value {v_id} is no input or output of the operations on the accelerator, which are {edges}",
             )
-        self._wishes.values[v_id] = check_chunk(f"{what}(value {v_id})", memchunk, self._port, value.nbytes)
+        self._requests.values[v_id] = check_chunk(f"{what}(value {v_id})", memchunk, self._port, value.nbytes)
 
     def disableMergeHardOp(self) -> None:
         """Run every operation by itself. Raises InternalError after `apply`."""
@@ -272,8 +272,8 @@ class ZG330Backend(NpuBackend):
     def _chunk_of(self, v_id: int) -> MemChunkInfo:
         placed = self._placement
         staged = placed.staged.get(v_id)
-        given = self._wishes.values.get(v_id)
-        user = given is not None or (placed.values[v_id].segment == "ftmp" and "ftmp" in self._wishes.segments)
+        given = self._requests.values.get(v_id)
+        user = given is not None or (placed.values[v_id].segment == "ftmp" and "ftmp" in self._requests.segments)
         return MemChunkInfo._of(
             memChunk=placed.spot(v_id).chunk if staged is None else staged,
             user_used=user,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from triune.icraft._xir.types import TensorType
     from triune.icraft._xrt.binding import Step
     from triune.icraft._xrt.memory import MemChunk
-    from triune.icraft._xrt.stretch import Stretch
+    from triune.icraft._xrt.sections import Section
 
 __all__ = ["Played"]
 
@@ -44,7 +44,7 @@ class _Unread(Tensor):
 
 
 class Played:
-    """The operations of a stretch after it was computed, in order.
+    """The operations of a section after it was computed, in order.
 
     `tensors` has all values as soon as somebody has looked into one: those up to the operation that is shown then are computed
     one by one, from the inputs.
@@ -52,27 +52,27 @@ class Played:
 
     def __init__(
         self,
-        stretch: Stretch,
+        section: Section,
         inputs: Tensors,
         results: Tensors,
         types: dict[int, TensorType],
         run: Callable[[Step, Tensors], Sequence[Tensor]],
     ) -> None:
         """Take what was read from elsewhere, what came out, all values' types, and what runs an operation by itself."""
-        self.steps, self._types, self._run, self._at = stretch.steps, types, run, 0
+        self.steps, self._types, self._run, self._at = section.steps, types, run, 0
         self.tensors, self.opened = dict(inputs), False
-        read = {v_id for step in stretch.steps for v_id in step.inputs}
-        # What nobody in the stretch reads may be had, and changed, as it is.
+        read = {v_id for step in section.steps for v_id in step.inputs}
+        # What nobody in the section reads may be had, and changed, as it is.
         self._shown: Tensors = {v_id: tensor for v_id, tensor in results.items() if v_id not in read}
         self._unread: dict[int, weakref.ref[_Unread]] = {}
 
     @staticmethod
-    def types(stretch: Stretch) -> dict[int, TensorType] | None:
+    def types(section: Section) -> dict[int, TensorType] | None:
         """Return the types of all values, None if some show when they are computed only."""
         found = {}
-        for step in stretch.steps:
+        for step in section.steps:
             for value in step.op._outputs:
-                dtype = stretch.backend._type_before(value)
+                dtype = section.backend._type_before(value)
                 if dtype is None:
                     return None
                 found[value.v_id] = dtype

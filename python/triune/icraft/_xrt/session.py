@@ -15,8 +15,8 @@ from triune.icraft._xrt.check import check_inputs, check_outputs
 from triune.icraft._xrt.errors import ORDER, RANGE, TYPE, expect, failure
 from triune.icraft._xrt.observe import Observers
 from triune.icraft._xrt.played import Played
+from triune.icraft._xrt.sections import Section, sections
 from triune.icraft._xrt.snapshot import read_snapshot, write_snapshot
-from triune.icraft._xrt.stretch import Stretch, stretches
 from triune.icraft._xrt.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Session(ObjectRef):
     """The operations as they run: those that a backend runs as one put together."""
     _inputs: list[Value]
     _outputs: list[Value]
-    _stretches: list[Stretch]
+    _sections: list[Section]
     _applied: bool
     _profiles: bool
     _observers: Observers
@@ -87,7 +87,7 @@ class Session(ObjectRef):
         self._walls, self._total, self._excess, self._position = {}, 0.0, 0.0, _Position()
 
     def _arrange(self, steps: list[Step]) -> None:
-        self._steps, self._stretches = steps, stretches(steps, self._outputs)
+        self._steps, self._sections = steps, sections(steps, self._outputs)
 
     # ---- making one
 
@@ -219,8 +219,8 @@ class Session(ObjectRef):
             for step in self._steps:
                 step.backend.initOp(step.op)
         else:
-            for stretch in self._stretches:
-                stretch.prepare()
+            for section in self._sections:
+                section.prepare()
         self._applied = True
 
     def enableTimeProfile(self, enable: bool) -> None:
@@ -280,9 +280,9 @@ class Session(ObjectRef):
         merging = not self._observers.reads()
 
         def run() -> list[Tensor]:
-            for stretch in self._stretches:
-                self._run_stretch(stretch, given, tensors, wanted, merging)
-                for step in stretch.steps:
+            for section in self._sections:
+                self._run_section(section, given, tensors, wanted, merging)
+                for step in section.steps:
                     for v_id in step.inputs:
                         uses[v_id] -= 1
                         if uses[v_id] == 0:
@@ -302,29 +302,29 @@ class Session(ObjectRef):
         """Return what a call returns, other threads being kept from the memory of the backends' devices meanwhile."""
         return _holding([backend._turn for backend in sorted(self._backends, key=id)], call)
 
-    def _run_stretch(self, stretch: Stretch, given: Tensors, tensors: Tensors, wanted: Tensors, merging: bool) -> None:
-        if merging and stretch.merges:
-            inputs = {value.v_id: self._found(value.v_id, tensors, given) for value in stretch.inputs}
+    def _run_section(self, section: Section, given: Tensors, tensors: Tensors, wanted: Tensors, merging: bool) -> None:
+        if merging and section.merges:
+            inputs = {value.v_id: self._found(value.v_id, tensors, given) for value in section.inputs}
             start = time.perf_counter()
-            types = Played.types(stretch) if self._observers.any() else {}
+            types = Played.types(section) if self._observers.any() else {}
             walls: dict[int, float] | None = {} if self._profiles or self._observers.log_time else None
             results = None
             if types is not None:
-                results = stretch.run(inputs, wanted, walls)
+                results = section.run(inputs, wanted, walls)
             if results is not None:
                 if walls:
                     # The whole is what the parts took: what is between them goes to the first.
-                    first = stretch.steps[0].op.op_id
+                    first = section.steps[0].op.op_id
                     walls[first] += max((time.perf_counter() - start) * 1e3 - sum(walls.values()), 0.0)
                 if self._profiles:
                     self._walls.update(walls or {})
                 if types:
                     self._show(
-                        Played(stretch, inputs, results, types, self._bare(wanted)), results, wanted, walls or {}
+                        Played(section, inputs, results, types, self._bare(wanted)), results, wanted, walls or {}
                     )
                 tensors.update(results)
                 return
-        for step in stretch.steps:
+        for step in section.steps:
             self._run(step, given, tensors, wanted)
 
     def _show(self, played: Played, results: Tensors, wanted: Tensors, walls: Mapping[int, float]) -> None:

@@ -97,8 +97,8 @@ impl<'a> NodeReader<'_, '_, 'a> {
     }
 
     /// The integers of a value under the default shapes, when they follow from those.
-    pub(super) fn known_ints(&self, id: ValueId) -> Option<Vec<i64>> {
-        self.builder.known(id)?.to_i64()
+    pub(super) fn folded_ints(&self, id: ValueId) -> Option<Vec<i64>> {
+        self.builder.folded(id)?.to_i64()
     }
 
     /// The element type that the file gives the result.
@@ -195,7 +195,7 @@ impl<'a> NodeReader<'_, '_, 'a> {
         decides: &'static [usize],
         body: impl Fn(&mut Scope<'_, '_>) -> Result<ValueId, Error> + Send + Sync + 'static,
     ) -> Result<ValueId, Error> {
-        let function = Function::new(self.known_name(), body).deciding(decides);
+        let function = Function::new(self.stable_name(), body).deciding(decides);
         self.emit(function, inputs)
     }
 
@@ -206,13 +206,13 @@ impl<'a> NodeReader<'_, '_, 'a> {
         results: usize,
         body: impl Fn(&mut Scope<'_, '_>) -> Result<Vec<ValueId>, Error> + Send + Sync + 'static,
     ) -> Result<Vec<ValueId>, Error> {
-        let function = Function::with_results(self.known_name(), body);
+        let function = Function::with_results(self.stable_name(), body);
         let inputs: Vec<_> = inputs.iter().copied().map(Some).collect();
         self.emit_many(function.into(), &inputs, &vec![None; results])
     }
 
     /// The operator's type, which is one of those that are read.
-    fn known_name(&self) -> &'static str {
+    fn stable_name(&self) -> &'static str {
         let known = registry::OPERATORS.iter().find(|&&name| name == self.operator.kind);
         known.copied().unwrap_or("Function")
     }

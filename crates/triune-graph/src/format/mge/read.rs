@@ -17,9 +17,9 @@ use super::{
 };
 use crate::{
     Constant, Dim, Error, Graph, Op, Value, ValueId,
+    evaluate::Evaluator,
     format::names::Names,
     infer::{Expanded, of_function},
-    known::Evaluator,
     ops::{
         CondTake, Hosted, NonZero,
         infer::{Operand, Operands, TensorType},
@@ -251,7 +251,7 @@ impl Builder<'_> {
     }
 
     /// The elements of a value under the default shapes, where they follow from those.
-    pub(super) fn known(&self, id: ValueId) -> Option<&Constant> {
+    pub(super) fn folded(&self, id: ValueId) -> Option<&Constant> {
         self.graph.value(id).constant.as_ref().or(self.known[id.0 as usize].as_ref())
     }
 

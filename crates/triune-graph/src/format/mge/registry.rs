@@ -7,8 +7,8 @@ use twox_hash::XxHash64;
 use super::{
     node::NodeReader,
     ops::{
-        arithmetic, assign, color, conv, convert, image, layout, matrix, norm, pick, pool, recurrent, reduce,
-        sample, shape, source, spatial,
+        arithmetic, assign, color, conv, convert, image, layout, matrix, norm, pool, recurrent, reduce,
+        sample, select, shape, source, spatial,
     },
 };
 use crate::{Error, ValueId};
@@ -67,13 +67,13 @@ operators! {
     ("AdaptivePoolingV1", 2, 2, ONE) => pool::adaptive_pooling;
     ("Argmax", 1, 1, ONE) => reduce::argmax;
     ("Argmin", 1, 1, ONE) => reduce::argmin;
-    ("Argsort", 1, 1, Results::First(2)) => pick::argsort;
+    ("Argsort", 1, 1, Results::First(2)) => select::argsort;
     ("AxisAddRemove", 1, 1, ONE) => shape::axis_add_remove;
     ("BatchNormV1", 5, 5, Results::Last(4)) => arithmetic::batch_norm;
     ("BatchedMatrixMulV2", 2, 2, ONE) => matrix::batched_matrix_mul;
     ("Broadcast", 2, 2, ONE) => shape::broadcast;
     ("Concat", 1, MANY, ONE) => shape::concat;
-    ("CondTake", 2, 2, Results::First(2)) => pick::cond_take;
+    ("CondTake", 2, 2, Results::First(2)) => select::cond_take;
     ("ConvBiasForward", 2, 4, ONE) => conv::conv_bias;
     ("Convolution", 2, 2, ONE) => conv::convolution;
     ("Convolution3D", 2, 2, ONE) => spatial::conv3d;
@@ -116,9 +116,9 @@ operators! {
     ("MatrixMulV2", 2, 2, ONE) => matrix::matrix_mul;
     ("MultipleDeviceTensorHolder", 0, 0, ONE) => source::constants;
     ("MultipleDeviceTensorWithFormatHolder", 0, 0, ONE) => source::constants;
-    ("NMSKeep", 1, 1, Results::First(2)) => pick::nms_keep;
-    ("NMSKeepMGB", 1, 1, Results::First(2)) => pick::nms_keep;
-    ("NonZero", 1, 1, ONE) => pick::non_zero;
+    ("NMSKeep", 1, 1, Results::First(2)) => select::nms_keep;
+    ("NMSKeepMGB", 1, 1, Results::First(2)) => select::nms_keep;
+    ("NonZero", 1, 1, ONE) => select::non_zero;
     ("Padding", 1, 1, ONE) => shape::padding;
     ("PoolingV1", 1, 1, ONE) => pool::pooling;
     ("PowC", 1, 1, ONE) => recurrent::power;
@@ -141,11 +141,11 @@ operators! {
     ("Split", 2, MANY, Results::First(2)) => assign::split;
     ("Subtensor", 1, MANY, ONE) => shape::subtensor;
     ("TQT", 2, 2, ONE) => convert::fake_quant;
-    ("TopK", 2, 2, Results::First(2)) => pick::top_k;
+    ("TopK", 2, 2, Results::First(2)) => select::top_k;
     ("TypeCvtV2", 1, 1, ONE) => convert::type_cvt;
     ("WarpAffineV2", 3, 3, ONE) => image::warp_affine;
     ("WarpPerspectiveV2", 3, 4, ONE) => image::warp_perspective;
-    ("Where", 3, 3, ONE) => pick::choice;
+    ("Where", 3, 3, ONE) => select::choice;
 }
 
 /// What an operator does with operands that the file has in blocks of channels.

@@ -141,7 +141,7 @@ pub(super) fn body<'b>(
     let seen: HashMap<&str, Option<ValueId>> = seen.iter().copied().collect();
     let (mut outer, mut captured) = (Vec::new(), Vec::new());
     for name in free(network) {
-        outer.push((name, outside(builder, seen.get(name).copied().flatten(), &mut captured)));
+        outer.push((name, seen_within(builder, seen.get(name).copied().flatten(), &mut captured)));
     }
     let mut graph = enter(builder, scope, network, &network.inputs, outer)?;
     let own = graph.inputs.len() - captured.len();
@@ -155,7 +155,7 @@ pub(super) fn body<'b>(
 }
 
 /// A value as a network within that of the builder sees it; what is not known becomes one of its inputs.
-fn outside(builder: &Builder<'_>, id: Option<ValueId>, inputs: &mut Vec<ValueId>) -> Outer {
+fn seen_within(builder: &Builder<'_>, id: Option<ValueId>, inputs: &mut Vec<ValueId>) -> Outer {
     let Some(id) = id else { return Outer::Absent };
     let value = builder.graph.value(id).clone();
     if value.constant.is_none() {
@@ -221,7 +221,7 @@ pub(super) fn call<'b>(
     };
     let (mut outer, mut operands) = (Vec::new(), Vec::new());
     for (index, formal) in formals.iter().enumerate() {
-        outer.push((formal.name, outside(builder, inputs.get(index).copied().flatten(), &mut operands)));
+        outer.push((formal.name, seen_within(builder, inputs.get(index).copied().flatten(), &mut operands)));
     }
     let graph = enter(builder, &inner, &function.body, &[], outer)?;
     let operands: Vec<Option<ValueId>> = operands.into_iter().map(Some).collect();

@@ -38,7 +38,7 @@ fn operand(node: &Node, index: usize) -> Option<ValueId> {
 /// A constant of one element.
 fn scalar(rewriter: &Rewriter<'_>, id: ValueId) -> Option<f32> {
     (count(rewriter, id)? == 1).then_some(())?;
-    let known = reals(rewriter, id)?;
+    let known = floats(rewriter, id)?;
     if let [value] = *known { Some(value) } else { None }
 }
 
@@ -52,7 +52,7 @@ fn count(rewriter: &Rewriter<'_>, id: ValueId) -> Option<usize> {
 }
 
 /// A constant of reals, dequantized or not.
-fn reals(rewriter: &Rewriter<'_>, id: ValueId) -> Option<Vec<f32>> {
+fn floats(rewriter: &Rewriter<'_>, id: ValueId) -> Option<Vec<f32>> {
     if let Some(known) = &rewriter.value(id).constant {
         return (known.dtype() == DType::F32).then(|| known.to_f32())?;
     }
@@ -70,11 +70,11 @@ const DEEPEST: usize = 24;
 struct Walk<'w, 'r> {
     rewriter: &'w Rewriter<'r>,
     source: Option<(ValueId, Quantized)>,
-    known: HashMap<ValueId, Option<Reals>>,
+    known: HashMap<ValueId, Option<FloatTable>>,
 }
 
 /// A function's results by the byte of its value.
-type Reals = Arc<[f32; 256]>;
+type FloatTable = Arc<[f32; 256]>;
 
 /// A chain or a web of functions of one value of bytes and of constants: a table.
 fn function(rewriter: &Rewriter<'_>, real: ValueId, to: Quantized) -> Option<Node> {
@@ -90,7 +90,7 @@ fn function(rewriter: &Rewriter<'_>, real: ValueId, to: Quantized) -> Option<Nod
 }
 
 impl Walk<'_, '_> {
-    fn results(&mut self, real: ValueId, depth: usize) -> Option<Reals> {
+    fn results(&mut self, real: ValueId, depth: usize) -> Option<FloatTable> {
         if let Some(known) = self.known.get(&real) {
             return known.clone();
         }
@@ -100,7 +100,7 @@ impl Walk<'_, '_> {
     }
 
     /// Each step is computed in f64 and rounded to f32.
-    fn computed(&mut self, real: ValueId, depth: usize) -> Option<Reals> {
+    fn computed(&mut self, real: ValueId, depth: usize) -> Option<FloatTable> {
         if let Some(value) = scalar(self.rewriter, real) {
             return Some(Arc::new([value; 256]));
         }
@@ -274,7 +274,7 @@ fn point(rewriter: &Rewriter<'_>, node: &Node, channels: usize) -> Option<(Vec<f
 fn channel_row(rewriter: &Rewriter<'_>, id: ValueId, channels: usize) -> Option<Vec<f32>> {
     let shape = rewriter.value(id).fixed_shape()?;
     let along = shape.rank() >= 3 && shape[shape.rank() - 3] == channels;
-    (along && shape.elements()? == channels).then(|| reals(rewriter, id))?
+    (along && shape.elements()? == channels).then(|| floats(rewriter, id))?
 }
 
 // ---- normalizations ----
@@ -452,7 +452,7 @@ fn spread(
     [first, end]: [usize; 2],
 ) -> Option<Vec<f32>> {
     (count(rewriter, id)? <= MOST_ELEMENTS).then_some(())?;
-    let (own, values) = (rewriter.value(id).fixed_shape()?, reals(rewriter, id)?);
+    let (own, values) = (rewriter.value(id).fixed_shape()?, floats(rewriter, id)?);
     let missing = shape.len().checked_sub(own.rank())?;
     let extent = |axis: usize| axis.checked_sub(missing).map_or(1, |axis| own[axis]);
     let fits = (0..shape.len()).all(|axis| extent(axis) == 1 || (first..end).contains(&axis));

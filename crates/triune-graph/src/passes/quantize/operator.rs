@@ -304,7 +304,7 @@ fn bias_row(
         let row = if fits {
             row
         } else {
-            let reals = found.reals(&row)?;
+            let reals = found.floats(&row)?;
             quantize_bias(&reals, x.scale, scales, channels, rewriter.rounding())?
         };
         (found.source, row)

@@ -88,7 +88,7 @@ impl Bias<'_> {
     }
 
     /// What the elements mean, given as one row.
-    pub(super) fn reals(&self, row: &Constant) -> Option<Constant> {
+    pub(super) fn floats(&self, row: &Constant) -> Option<Constant> {
         let scales = self.scales.iter().cycle();
         let reals: Vec<f32> = row.to_i32()?.iter().zip(scales).map(|(&q, scale)| q as f32 * scale).collect();
         Constant::from_f32(row.shape(), &reals)

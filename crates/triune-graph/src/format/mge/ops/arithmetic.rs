@@ -215,7 +215,7 @@ fn alike(node: &mut NodeReader<'_, '_, '_>, mode: u32, quant: QuantParams) -> Re
         node.builder.set_quant(value, Some(quant));
         return Ok(value);
     }
-    in_reals(node, mode, Element { dtype, quant: Some(quant) }, quant)
+    in_floats(node, mode, Element { dtype, quant: Some(quant) }, quant)
 }
 
 /// For each mode of `ElemwiseMultiType` from 6 to 53, the function of reals that it is, by its number for `Elemwise`;
@@ -260,10 +260,10 @@ pub(in super::super) fn elemwise_multi_type(node: &mut NodeReader<'_, '_, '_>) -
         6 => (BinaryKind::Add, false),
         7 => (BinaryKind::Add, true),
         8 => (BinaryKind::Mul, false),
-        _ => return in_reals(node, equivalent, element, quant),
+        _ => return in_floats(node, equivalent, element, quant),
     };
     if !bytes {
-        return in_reals(node, equivalent, element, quant);
+        return in_floats(node, equivalent, element, quant);
     }
     arity(node, 2)?;
     let mut op = Binary::new(kind);
@@ -276,7 +276,7 @@ pub(in super::super) fn elemwise_multi_type(node: &mut NodeReader<'_, '_, '_>) -
 
 /// A quantized function that has no form over integers here: the reals that the operands mean, the function, and one
 /// rounding. (Passes find tables for what has one operand.)
-fn in_reals(
+fn in_floats(
     node: &mut NodeReader<'_, '_, '_>,
     equivalent: u32,
     element: Element,

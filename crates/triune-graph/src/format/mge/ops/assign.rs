@@ -154,7 +154,7 @@ pub(in super::super) fn linspace(node: &mut NodeReader<'_, '_, '_>) -> Result<Va
         let divisor = f.scalar(steps as f64, dtype);
         let step = f.div(span, divisor)?;
         let places: Vec<f64> = (0..count).map(|index| index as f64).collect();
-        let places = f.reals(&places, dtype);
+        let places = f.floats(&places, dtype);
         let offsets = f.mul(places, step)?;
         f.add(offsets, start)
     })

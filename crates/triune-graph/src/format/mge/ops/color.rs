@@ -40,14 +40,14 @@ pub(in super::super) fn convert(node: &mut NodeReader<'_, '_, '_>) -> Result<Val
             2 => from_yuv(f, x),
             3 => f.concat(&[x; 3], 3),
             4 => f.slice(x, 3, 0, 3),
-            5 | 7 | 9 => picked(f, x, [2, 1, 0]),
+            5 | 7 | 9 => permuted(f, x, [2, 1, 0]),
             10 | 13 | 16 | 19 => luma(f, x),
             _ => subsampled(f, x, mode),
         }
     })
 }
 
-fn picked(f: &mut Scope<'_, '_>, x: ValueId, order: [i64; 3]) -> Result<ValueId, Error> {
+fn permuted(f: &mut Scope<'_, '_>, x: ValueId, order: [i64; 3]) -> Result<ValueId, Error> {
     let order = f.list(&order);
     f.gather(x, 3, order)
 }

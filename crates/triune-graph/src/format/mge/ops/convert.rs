@@ -58,7 +58,7 @@ pub(super) fn quantize(
     quant: QuantParams,
 ) -> Result<ValueId, Error> {
     if !to.dtype.is_quantized() {
-        return wide(node, x, to, quant);
+        return to_integers(node, x, to, quant);
     }
     let [scale, zero_point] = parameters(node, to.dtype, quant)?;
     let op = Op::QuantizeLinear(QuantizeLinear { axis: 0, dtype: to.dtype });
@@ -66,7 +66,7 @@ pub(super) fn quantize(
 }
 
 /// Reals to integers of more than 8 bits.
-fn wide(
+fn to_integers(
     node: &mut NodeReader<'_, '_, '_>,
     x: ValueId,
     to: Element,

@@ -110,7 +110,7 @@ pub(in super::super) fn warp_affine(node: &mut NodeReader<'_, '_, '_>) -> Result
         let matrices = f.input(0)?;
         let shape = f.shape(matrices);
         let &[count, 2, 3] = &*shape else { return Err(f.wrong(format!("matrices of extents {shape}"))) };
-        let row = f.reals(&[0.0, 0.0, 1.0], DType::F32);
+        let row = f.floats(&[0.0, 0.0, 1.0], DType::F32);
         let rows = f.expand(row, &[count, 1, 3])?;
         f.concat(&[matrices, rows], 1)
     })?;

@@ -42,7 +42,7 @@ pub(in super::super) fn reduce(node: &mut NodeReader<'_, '_, '_>) -> Result<Valu
             let target = node.input(1)?;
             if let [1] = *node.shape(target)?
                 && node.rank(x)? > 1
-                && node.known_ints(target).as_deref() == Some(&[1])
+                && node.folded_ints(target).as_deref() == Some(&[1])
             {
                 return to_one(node, inputs[0], kind);
             }

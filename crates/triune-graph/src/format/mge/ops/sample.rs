@@ -174,7 +174,7 @@ impl Boxes {
         let f32s: Vec<f64> = (0..cells * samples)
             .map(|at| (at / samples) as f64 + f64::from(1.0 / samples as f32) * ((at % samples) as f64 + 0.5))
             .collect();
-        let inner = f.reals(&f32s, DType::F32);
+        let inner = f.floats(&f32s, DType::F32);
         let offsets = f.mul(cell, inner)?;
         f.add(edges[0], offsets)
     }
@@ -285,7 +285,7 @@ fn cell_mask(
     let mut bounds = Vec::with_capacity(2);
     for (step, kind) in [(0.0, UnaryKind::Floor), (1.0, UnaryKind::Ceil)] {
         let numbers: Vec<f64> = (0..cells).map(|cell| cell as f64 + step).collect();
-        let numbers = f.reals(&numbers, DType::F32);
+        let numbers = f.floats(&numbers, DType::F32);
         let bound = f.mul(size, numbers)?;
         let bound = f.unary(kind, bound)?;
         let bound = f.add(bound, edges[0])?;
@@ -294,7 +294,7 @@ fn cell_mask(
     }
     let extent = f.bounded(Some(extent))?;
     let places: Vec<f64> = (0..extent).map(|place| place as f64).collect();
-    let places = f.reals(&places, DType::F32);
+    let places = f.floats(&places, DType::F32);
     let low = f.binary(BinaryKind::GreaterOrEqual, places, bounds[0])?;
     let high = f.binary(BinaryKind::Less, places, bounds[1])?;
     f.binary(BinaryKind::And, low, high)
@@ -349,7 +349,7 @@ pub(in super::super) fn deformable_conv(node: &mut NodeReader<'_, '_, '_>) -> Re
                     (at * stride[axis] + tap * dilation[axis]) as f64 - pad[axis] as f64
                 })
                 .collect();
-            let stands = f.reals(&stands, DType::F32);
+            let stands = f.floats(&stands, DType::F32);
             let beside = f.slice(offsets, 2, axis as i64, axis as i64 + 1)?;
             let beside = f.reshape(beside, &[n * sets, samples])?;
             place.push(f.add(beside, stands)?);

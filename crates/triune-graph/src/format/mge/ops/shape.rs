@@ -57,7 +57,7 @@ pub(in super::super) fn reshape(node: &mut NodeReader<'_, '_, '_>) -> Result<Val
         };
         let axis = crate::ops::infer::resolve_axis(i64::from(axis), rank)
             .ok_or_else(|| node.unsupported(format!("axis {axis} of a shape of {rank} extents")))?;
-        let open = node.known_ints(wish).and_then(|known| known.get(axis).copied());
+        let open = node.folded_ints(wish).and_then(|known| known.get(axis).copied());
         if open != Some(-1) {
             wish = with_open_extent(node, wish, axis, rank)?;
         }

@@ -134,7 +134,7 @@ impl Site<'_, '_> {
         }
         // What a variable's integers mean is part of its type, which says it to every reader.
         let source = self.node.inputs.first().copied().flatten();
-        let x = match self.known(0).cloned() {
+        let x = match self.constant(0).cloned() {
             Some(constant) => {
                 self.writer.constant(&constant, Some(quant), &format!("{}.integers", result.name))?
             }

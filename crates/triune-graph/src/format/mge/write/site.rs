@@ -36,12 +36,12 @@ impl Site<'_, '_> {
         self.writer.variable(id.ok_or_else(|| self.unsupported(format!("a missing input {index}")))?)
     }
 
-    pub(super) fn known(&self, index: usize) -> Option<&Constant> {
+    pub(super) fn constant(&self, index: usize) -> Option<&Constant> {
         self.writer.graph.value(self.node.inputs.get(index).copied().flatten()?).constant.as_ref()
     }
 
     pub(super) fn ints(&self, index: usize) -> Option<Vec<i64>> {
-        self.known(index)?.to_i64()
+        self.constant(index)?.to_i64()
     }
 
     /// A variable between this node's operators, like the result.

@@ -81,7 +81,7 @@ impl Site<'_, '_> {
             PadMode::Edge => 0,
         };
         let rank = result.shape.len();
-        let value = match self.known(2) {
+        let value = match self.constant(2) {
             Some(value) => value.scalar_f32(),
             None => Some(0.0).filter(|_| self.node.inputs.get(2).copied().flatten().is_none()),
         };

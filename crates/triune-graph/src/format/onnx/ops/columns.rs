@@ -4,7 +4,7 @@ use triune_tensor::{DType, function::ScatterKind, text::List};
 
 use super::{
     DEFAULT_DOMAIN, Form, Meaning, NodeReader, Operator, Signature,
-    grid::{sample_all, zeros_outside},
+    grid::{sample_all, zero_padded},
     operators,
 };
 use crate::{
@@ -224,7 +224,7 @@ fn deform_conv(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
                     axis.at(tap, place) as f64
                 };
                 let stands: Vec<f64> = (0..samples).map(stand).collect();
-                let stands = f.reals(&stands, DType::F32);
+                let stands = f.floats(&stands, DType::F32);
                 let own = f.slice(offsets, 2, index as i64, index as i64 + 1)?;
                 let own = f.reshape(own, &[images, 1, samples])?;
                 let own = f.cast(own, DType::F32)?;
@@ -232,7 +232,7 @@ fn deform_conv(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
             }
             let channels = c / offset_groups;
             let pixels = f.reshape(x, &[images, channels, height * width])?;
-            let taken = zeros_outside(f, &at, &[height, width])?;
+            let taken = zero_padded(f, &at, &[height, width])?;
             let mut taken = sample_all(f, pixels, &taken, &[images, channels, height, width], samples)?;
             if let Some(factors) = f.get(4) {
                 if f.shape(factors)[..] != [n, taps * offset_groups, rows, columns] {

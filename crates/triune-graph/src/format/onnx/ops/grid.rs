@@ -18,7 +18,7 @@ enum Mode {
 
 /// What lies outside of the image.
 #[derive(Clone, Copy, PartialEq)]
-enum Outside {
+enum PaddingMode {
     Zeros,
     Border,
     Reflection,
@@ -27,7 +27,7 @@ enum Outside {
 #[derive(Clone, Copy)]
 struct Sampling {
     mode: Mode,
-    outside: Outside,
+    outside: PaddingMode,
     align_corners: bool,
 }
 
@@ -47,8 +47,11 @@ fn grid_sample(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         ("bicubic", Mode::Cubic),
         ("cubic", Mode::Cubic),
     ];
-    let outsides =
-        [("zeros", Outside::Zeros), ("border", Outside::Border), ("reflection", Outside::Reflection)];
+    let outsides = [
+        ("zeros", PaddingMode::Zeros),
+        ("border", PaddingMode::Border),
+        ("reflection", PaddingMode::Reflection),
+    ];
     let sampling = Sampling {
         mode: node.choice("mode", if node.since < 20 { "bilinear" } else { "linear" }, &modes)?,
         outside: node.choice("padding_mode", "zeros", &outsides)?,
@@ -145,9 +148,9 @@ impl Sampling {
     fn brought_in(self, f: &mut Scope<'_, '_>, x: ValueId, extent: usize) -> Result<ValueId, Error> {
         let last = extent as f64 - 1.0;
         match self.outside {
-            Outside::Zeros => Ok(x),
-            Outside::Border => f.unary(UnaryKind::Clip([0.0, last as f32]), x),
-            Outside::Reflection => {
+            PaddingMode::Zeros => Ok(x),
+            PaddingMode::Border => f.unary(UnaryKind::Clip([0.0, last as f32]), x),
+            PaddingMode::Reflection => {
                 let (low, span) = if self.align_corners { (0.0, last) } else { (-0.5, last + 1.0) };
                 if span == 0.0 {
                     return f.mul_number(x, 0.0);
@@ -176,7 +179,7 @@ impl Sampling {
         factor: Option<ValueId>,
     ) -> Result<Tap, Error> {
         let last = extent as f32 - 1.0;
-        let inside = if self.outside == Outside::Zeros {
+        let inside = if self.outside == PaddingMode::Zeros {
             let behind = f.compare(BinaryKind::GreaterOrEqual, place, 0.0)?;
             let before = f.compare(BinaryKind::LessOrEqual, place, f64::from(last))?;
             Some(f.binary(BinaryKind::And, behind, before)?)
@@ -191,12 +194,12 @@ impl Sampling {
 }
 
 /// The elements that samples at these places along each axis are made of: neighbours by their nearness, 0 beyond the image.
-pub(super) fn zeros_outside(
+pub(super) fn zero_padded(
     f: &mut Scope<'_, '_>,
     places: &[ValueId],
     extents: &[usize],
 ) -> Result<Vec<Vec<Tap>>, Error> {
-    let sampling = Sampling { mode: Mode::Linear, outside: Outside::Zeros, align_corners: false };
+    let sampling = Sampling { mode: Mode::Linear, outside: PaddingMode::Zeros, align_corners: false };
     places.iter().zip(extents).map(|(&place, &extent)| sampling.neighbours(f, place, extent)).collect()
 }
 
@@ -343,7 +346,7 @@ fn affine_grid(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
             }
             places.push(1.0);
         }
-        let places = f.reals(&places, dtype);
+        let places = f.floats(&places, dtype);
         let places = f.reshape(places, &[count, axes + 1])?;
         let turned = f.transpose(theta, &[0, 2, 1])?;
         let grid = f.matmul(places, turned)?;

@@ -40,7 +40,7 @@ fn range(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         let mut ends = Vec::with_capacity(3);
         for index in 0..3 {
             let id = f.input(index)?;
-            let constant = f.known(id).filter(|constant| constant.elements() == 1);
+            let constant = f.constant_of(id).filter(|constant| constant.elements() == 1);
             let constant = constant.ok_or_else(|| {
                 f.wrong(format!("input {index} decides about extents, but depends on the network's data"))
             })?;
@@ -131,7 +131,7 @@ fn one_hot(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let function = node.function(move |f| {
         let indices = f.input(0)?;
         let (depth, values) = (f.input(1)?, f.input(2)?);
-        let count = f.known(depth).and_then(|depth| match depth.to_i64() {
+        let count = f.constant_of(depth).and_then(|depth| match depth.to_i64() {
             Some(ints) => ints.first().copied(),
             None => Some(*depth.to_f64()?.first()? as i64),
         });

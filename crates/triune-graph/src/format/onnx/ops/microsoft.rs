@@ -212,7 +212,7 @@ fn matmul_n_bits(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         .function(move |f| {
             let weights = {
                 let known = |index: usize, name: &str| {
-                    let known = f.input(index).ok().and_then(|id| f.known(id));
+                    let known = f.input(index).ok().and_then(|id| f.constant_of(id));
                     known.ok_or_else(|| f.wrong(format!("input {name} is not known before the network runs")))
                 };
                 let zero_points = f.get(3).map(|_| known(3, "zero_points")).transpose()?;

@@ -42,7 +42,7 @@ fn batch_normalization(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
             let operands = (0..5).map(|index| f.input(index)).collect::<Result<Vec<_>, _>>()?;
             let (rank, dtype) = (f.rank(operands[0]), f.dtype(operands[0]));
             let one_type = operands.iter().all(|&id| f.dtype(id) == dtype);
-            if one_type && folds(dtype) && operands[1..].iter().all(|&id| f.known(id).is_some()) {
+            if one_type && folds(dtype) && operands[1..].iter().all(|&id| f.constant_of(id).is_some()) {
                 return f.op(Op::BatchNormalization(op), &operands);
             }
             // Of several types the widest one is computed in.
@@ -156,7 +156,7 @@ fn dropout(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let function = node.functions(|f| {
         let x = f.input(0)?;
         let is = |index: usize, number: f64| {
-            let known = f.get(index).and_then(|id| f.known(id));
+            let known = f.get(index).and_then(|id| f.constant_of(id));
             known.is_some_and(|known| match known.to_i64() {
                 Some(ints) => ints == [number as i64],
                 None => known.to_f64().is_some_and(|reals| reals == [number]),

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The reals that operand `index` stands for, by the scale and zero point at the places behind it.
-fn reals(f: &mut Scope<'_, '_>, index: usize, axis: isize) -> Result<ValueId, Error> {
+fn dequantized(f: &mut Scope<'_, '_>, index: usize, axis: isize) -> Result<ValueId, Error> {
     let operands = [Some(f.input(index)?), Some(f.input(index + 1)?), f.get(index + 2)];
     Ok(f.ops(Op::DequantizeLinear(DequantizeLinear { axis }), &operands, 1)?[0])
 }
@@ -25,21 +25,21 @@ fn integers(f: &mut Scope<'_, '_>, y: ValueId, scale: usize, like: ValueId) -> R
 
 /// Two operands with their scales and zero points, then the result's.
 fn binary(f: &mut Scope<'_, '_>, kind: BinaryKind) -> Result<ValueId, Error> {
-    let (a, b) = (reals(f, 0, 1)?, reals(f, 3, 1)?);
+    let (a, b) = (dequantized(f, 0, 1)?, dequantized(f, 3, 1)?);
     let y = f.binary(kind, a, b)?;
     integers(f, y, 6, f.input(0)?)
 }
 
 /// One operand with its scale and zero point, then the result's.
 fn unary(f: &mut Scope<'_, '_>, op: impl Into<Op>) -> Result<ValueId, Error> {
-    let x = reals(f, 0, 1)?;
+    let x = dequantized(f, 0, 1)?;
     let y = f.op(op, &[x])?;
     integers(f, y, 3, f.input(0)?)
 }
 
 /// Operand 0 chooses between two, each with a scale and a zero point; then those of the result.
 fn choice(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
-    let (a, b) = (reals(f, 1, 1)?, reals(f, 4, 1)?);
+    let (a, b) = (dequantized(f, 1, 1)?, dequantized(f, 4, 1)?);
     let y = f.choose(f.input(0)?, a, b)?;
     integers(f, y, 7, f.input(1)?)
 }
@@ -54,7 +54,7 @@ fn concat(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         .function(move |f| {
             let mut parts = Vec::new();
             for first in (2..f.inputs().len()).step_by(3) {
-                parts.push(reals(f, first, 1)?);
+                parts.push(dequantized(f, first, 1)?);
             }
             let axis = f.axis(parts[0], axis as i64)?;
             let y = f.concat(&parts, axis)?;
@@ -80,7 +80,7 @@ fn global_average_pool(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let last = node.flag("channels_last")?;
     Ok(node
         .function(move |f| {
-            let x = reals(f, 0, 1)?;
+            let x = dequantized(f, 0, 1)?;
             let rank = f.rank(x);
             if rank < 2 {
                 return Err(f.wrong(format!("input {} has no channels", f.shape(x))));
@@ -153,7 +153,7 @@ fn gemm(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let (trans_a, trans_b) = (node.flag("transA")?, node.flag("transB")?);
     Ok(node
         .function(move |f| {
-            let (a, b) = (reals(f, 0, 1)?, reals(f, 3, isize::from(!trans_b))?);
+            let (a, b) = (dequantized(f, 0, 1)?, dequantized(f, 3, isize::from(!trans_b))?);
             let mut operands = vec![Some(a), Some(b)];
             if let Some(c) = f.get(6) {
                 let scale = f.mul(f.input(1)?, f.input(4)?)?;

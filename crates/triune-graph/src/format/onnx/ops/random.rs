@@ -62,7 +62,7 @@ fn filled(
     }
     let count = dims.iter().try_fold(1_usize, |count, &extent| count.checked_mul(extent));
     let numbers: Vec<f64> = (0..f.bounded(count)?).map(number).collect();
-    let list = f.reals(&numbers, dtype);
+    let list = f.floats(&numbers, dtype);
     f.reshape(list, dims)
 }
 

@@ -122,7 +122,7 @@ fn l1(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
 }
 
 /// A reduction in reals: what it makes of integers is cut to their type again.
-fn in_reals(
+fn in_floats(
     node: &mut NodeReader<'_, '_>,
     body: fn(&Axes, &mut Scope<'_, '_>, ValueId) -> Result<ValueId, Error>,
 ) -> Result<Op, Error> {
@@ -220,9 +220,9 @@ operators! {
     "ArgMax": [1, 11, 12, 13] {1, 1, 1 => |node| arg_reduce(node, ReduceKind::Max)} write write_arg_reduce;
     "ArgMin": [1, 11, 12, 13] {1, 1, 1 => |node| arg_reduce(node, ReduceKind::Min)} write write_arg_reduce;
     "ReduceL1": [1, 11, 13] {1, 1, 1 => l1} [18] {1, 2, 1 => l1};
-    "ReduceL2": [1, 11, 13] {1, 1, 1 => |node| in_reals(node, l2)} [18] {1, 2, 1 => |node| in_reals(node, l2)};
-    "ReduceLogSum": [1, 11, 13] {1, 1, 1 => |node| in_reals(node, log_sum)} [18, 28] {1, 2, 1 => |node| in_reals(node, log_sum)};
-    "ReduceLogSumExp": [1, 11, 13] {1, 1, 1 => |node| in_reals(node, log_sum_exp)} [18, 28] {1, 2, 1 => |node| in_reals(node, log_sum_exp)};
+    "ReduceL2": [1, 11, 13] {1, 1, 1 => |node| in_floats(node, l2)} [18] {1, 2, 1 => |node| in_floats(node, l2)};
+    "ReduceLogSum": [1, 11, 13] {1, 1, 1 => |node| in_floats(node, log_sum)} [18, 28] {1, 2, 1 => |node| in_floats(node, log_sum)};
+    "ReduceLogSumExp": [1, 11, 13] {1, 1, 1 => |node| in_floats(node, log_sum_exp)} [18, 28] {1, 2, 1 => |node| in_floats(node, log_sum_exp)};
     "ReduceMax": [1, 11, 12, 13] {1, 1, 1 => reduce!(Max)} [18, 20] {1, 2, 1 => reduce!(Max)} write write_reduce;
     "ReduceMean": [1, 11, 13] {1, 1, 1 => reduce!(Mean)} [18] {1, 2, 1 => reduce!(Mean)} write write_reduce;
     "ReduceMin": [1, 11, 12, 13] {1, 1, 1 => reduce!(Min)} [18, 20] {1, 2, 1 => reduce!(Min)} write write_reduce;

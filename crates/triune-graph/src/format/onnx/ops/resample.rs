@@ -152,7 +152,7 @@ impl Resampling {
             let outs = lengths.iter().map(|&length| (scale * length as f64 + 0.5).floor() as usize).collect();
             return Ok((vec![scale; lengths.len()], outs));
         }
-        let known = f.get(2).and_then(|id| f.known(id)).and_then(Constant::to_f32);
+        let known = f.get(2).and_then(|id| f.constant_of(id)).and_then(Constant::to_f32);
         let scales = known.filter(|scales| fits(scales.len()));
         let scales = scales.ok_or_else(|| f.wrong("factors are missing, or depend on the network's data"))?;
         if !scales.iter().all(|scale| scale.is_finite() && *scale > 0.0) {
@@ -169,7 +169,7 @@ impl Resampling {
         if self.coordinates != Coordinates::TfCropAndResize {
             return Ok(None);
         }
-        let region = f.get(1).and_then(|id| f.known(id)).and_then(Constant::to_f64);
+        let region = f.get(1).and_then(|id| f.constant_of(id)).and_then(Constant::to_f64);
         match region {
             Some(region) if region.len() == 2 * axes => Ok(Some(region)),
             _ => Err(f.wrong(format!("the region is not known, or not one of {axes} axes"))),
@@ -232,7 +232,7 @@ impl Resampling {
                     matrix[from * places.out + at] += factor;
                 }
             }
-            let matrix = f.reals(&matrix, dtype);
+            let matrix = f.floats(&matrix, dtype);
             let matrix = f.reshape(matrix, &[places.length, places.out])?;
             return f.matmul(x, matrix);
         }
@@ -243,7 +243,7 @@ impl Resampling {
                 factors[tap * places.out + at] = factor;
             }
         }
-        let (indices, factors) = (f.numbers(&indices, DType::I32), f.reals(&factors, DType::F32));
+        let (indices, factors) = (f.numbers(&indices, DType::I32), f.floats(&factors, DType::F32));
         let (indices, factors) =
             (f.reshape(indices, &[1, taps, places.out])?, f.reshape(factors, &[1, taps, places.out])?);
         let last = dims.len() - 1;

@@ -76,7 +76,7 @@ fn factors(
     f.bounded(elements.checked_mul(results))?;
     let factor = &factor;
     let values: Vec<f64> = (0..elements).flat_map(|n| (0..results).map(move |k| factor(n, k))).collect();
-    let list = f.reals(&values, dtype);
+    let list = f.floats(&values, dtype);
     f.reshape(list, &[elements, results])
 }
 
@@ -193,7 +193,7 @@ fn mel_weight_matrix(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         };
         let (bands, length, rate) = (count(f, 0)?, count(f, 1)?, count(f, 2)?);
         let edge = |f: &Scope<'_, '_>, index: usize| -> Result<f64, Error> {
-            let known = f.known(f.input(index)?).and_then(crate::Constant::to_f64);
+            let known = f.constant_of(f.input(index)?).and_then(crate::Constant::to_f64);
             match known.as_deref() {
                 Some(&[hertz]) if hertz >= 0.0 && hertz.is_finite() => Ok(mel(hertz)),
                 _ => Err(f.wrong(format!("input {index} is not one known frequency"))),

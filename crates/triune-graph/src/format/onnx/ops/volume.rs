@@ -65,7 +65,7 @@ pub(super) fn average_pool(node: &NodeReader<'_, '_>, attributes: Attributes, pa
         for (index, axis) in window.axes[3 - window.own..].iter().enumerate() {
             let counts: Vec<f64> = axis.counts(padding).into_iter().map(f64::from).collect();
             let dtype = f.dtype(x);
-            let counts = f.reals(&counts, dtype);
+            let counts = f.floats(&counts, dtype);
             let mut dims = vec![1; window.own - index];
             dims[0] = axis.out;
             let counts = f.reshape(counts, &dims)?;

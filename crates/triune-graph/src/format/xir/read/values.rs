@@ -46,7 +46,7 @@ impl Reader<'_, '_> {
     }
 
     /// The reals that value `index` stands for, or the elements of a value that is not quantized, in a view.
-    pub(super) fn reals(&mut self, index: usize, view: View) -> Result<ValueId, Error> {
+    pub(super) fn in_floats(&mut self, index: usize, view: View) -> Result<ValueId, Error> {
         if let Some(id) = self.builder.held.get(index).and_then(|held| held.reals[view as usize]) {
             return Ok(id);
         }

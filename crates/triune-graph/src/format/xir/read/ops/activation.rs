@@ -16,7 +16,7 @@ fn each(
     f: impl FnOnce(&mut Reader<'_, '_>, ValueId) -> Made,
 ) -> Result<(), Error> {
     let (x, y) = node.ends()?;
-    let open = node.reals(x, View::Open)?;
+    let open = node.in_floats(x, View::Open)?;
     let open =
         if node.dtype(open).is_some_and(DType::is_float) { open } else { node.cast(open, DType::F32)? };
     let result = f(node, open)?;

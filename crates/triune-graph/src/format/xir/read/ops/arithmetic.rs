@@ -16,7 +16,7 @@ impl Reader<'_, '_> {
         let (from, target) = (self.typed(index)?.form, self.typed(to)?.form);
         if let Some(perm) = from.towards(&target) {
             let perm = self.open_perm(index, to, &perm)?;
-            let open = self.reals(index, View::Open)?;
+            let open = self.in_floats(index, View::Open)?;
             return self.transpose(open, &perm);
         }
         let missing = target.flat.len().checked_sub(from.flat.len()).ok_or_else(|| {
@@ -34,7 +34,7 @@ impl Reader<'_, '_> {
         // First in the order in which the axes come, then with the others between them.
         let mut order: Vec<usize> = (0..places.len()).collect();
         order.sort_by_key(|&axis| target.open_axis(places[axis]));
-        let flat = self.reals(index, View::Flat)?;
+        let flat = self.in_floats(index, View::Flat)?;
         let moved = self.transpose(flat, &order)?;
         let mut extents = vec![Some(1); target.flat.len()];
         for (axis, place) in places.iter().enumerate() {
@@ -178,7 +178,7 @@ pub(in super::super) fn divide_scalar(node: &mut Reader<'_, '_>) -> Result<(), E
     let (x, y) = node.ends()?;
     let rounding = rounding(node)?;
     let divisor = node.float("divisor", 1.0)?;
-    let open = node.reals(x, View::Open)?;
+    let open = node.in_floats(x, View::Open)?;
     let open = node.cast(open, DType::F32)?;
     let divisor = node.scalar(divisor);
     let result = quotient(node, open, divisor, rounding)?;

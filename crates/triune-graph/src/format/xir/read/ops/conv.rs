@@ -50,7 +50,7 @@ fn padding_mode(node: &Reader<'_, '_>) -> Result<Option<PadMode>, Error> {
 pub(in super::super) fn conv2d(node: &mut Reader<'_, '_>) -> Result<(), Error> {
     let y = node.result(0)?;
     let x = node.operand(0)?;
-    let open = node.reals(x, View::Open)?;
+    let open = node.in_floats(x, View::Open)?;
     let result = conv(node, open, "OIHW", true)?;
     node.define(y, View::Open, result)
 }
@@ -59,7 +59,7 @@ pub(in super::super) fn conv2d(node: &mut Reader<'_, '_>) -> Result<(), Error> {
 pub(in super::super) fn conv1d(node: &mut Reader<'_, '_>) -> Result<(), Error> {
     let y = node.result(0)?;
     let x = node.operand(0)?;
-    let open = node.reals(x, View::Open)?;
+    let open = node.in_floats(x, View::Open)?;
     let lifted = lift(node, x, open)?;
     let result = conv(node, lifted, "OIW", false)?;
     let extents = node.typed(y)?.form.open_extents();
@@ -123,7 +123,7 @@ fn conv(node: &mut Reader<'_, '_>, x: ValueId, names: &str, rows: bool) -> Resul
 /// The transposed convolution over images.
 pub(in super::super) fn conv_transpose2d(node: &mut Reader<'_, '_>) -> Result<(), Error> {
     let x = node.operand(0)?;
-    let open = node.reals(x, View::Open)?;
+    let open = node.in_floats(x, View::Open)?;
     let result = conv_transpose(node, open, "OIHW", true)?;
     let y = node.result(0)?;
     node.define(y, View::Open, result)
@@ -133,7 +133,7 @@ pub(in super::super) fn conv_transpose2d(node: &mut Reader<'_, '_>) -> Result<()
 pub(in super::super) fn conv_transpose1d(node: &mut Reader<'_, '_>) -> Result<(), Error> {
     let y = node.result(0)?;
     let x = node.operand(0)?;
-    let open = node.reals(x, View::Open)?;
+    let open = node.in_floats(x, View::Open)?;
     let lifted = lift(node, x, open)?;
     let result = conv_transpose(node, lifted, "OIW", false)?;
     let extents = node.typed(y)?.form.open_extents();

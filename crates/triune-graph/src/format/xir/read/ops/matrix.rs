@@ -10,7 +10,7 @@ use crate::{
 pub(in super::super) fn product(node: &mut Reader<'_, '_>) -> Result<(), Error> {
     node.no_cut()?;
     let (x, k, y) = (node.operand(0)?, node.operand(1)?, node.result(0)?);
-    let left = node.reals(x, View::Flat)?;
+    let left = node.in_floats(x, View::Flat)?;
     let (from, to) = (node.typed(x)?.form, node.typed(y)?.form);
     let (Some(inputs), Some(outputs)) = (from.flat.last().cloned(), to.flat.last().cloned()) else {
         return Err(node.wrong("a scalar has no matrix product"));
@@ -18,10 +18,10 @@ pub(in super::super) fn product(node: &mut Reader<'_, '_>) -> Result<(), Error> 
     let bias = node.optional(2);
     let names = if node.is_constant(k) { names_of(node, k)? } else { None };
     let Some(names) = names else {
-        let right = node.reals(k, View::Flat)?;
+        let right = node.in_floats(k, View::Flat)?;
         let mut result = node.emit(Op::MatMul(MatMul { epilogue: Epilogue::default() }), &[left, right])?;
         if let Some(bias) = bias {
-            let bias = node.reals(bias, View::Flat)?;
+            let bias = node.in_floats(bias, View::Flat)?;
             result = node.binary(BinaryKind::Add, result, bias)?;
         }
         return node.define(y, View::Flat, result);

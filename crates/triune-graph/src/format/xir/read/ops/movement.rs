@@ -60,7 +60,7 @@ pub(in super::super) fn concat(node: &mut Reader<'_, '_>) -> Result<(), Error> {
     }
     let mut stored = Vec::with_capacity(parts.len());
     for &part in &parts {
-        stored.push(node.reals(part, View::Stored)?);
+        stored.push(node.in_floats(part, View::Stored)?);
     }
     let result = node.emit(Op::Concat(Concat { axis: axis as isize }), &stored)?;
     node.define(y, View::Stored, result)
@@ -104,7 +104,7 @@ pub(in super::super) fn slice(node: &mut Reader<'_, '_>) -> Result<(), Error> {
         (0..rank).filter(|&axis| !whole(axis)).for_each(|axis| push(axis, axis));
     }
     let view = if flat { View::Flat } else { View::Stored };
-    let mut inputs = vec![node.reals(x, view)?];
+    let mut inputs = vec![node.in_floats(x, view)?];
     for (name, list) in ["begin", "end", "axes", "stride"].iter().zip(parameters) {
         inputs.push(node.list(name, &list)?);
     }
@@ -139,7 +139,7 @@ pub(in super::super) fn split(node: &mut Reader<'_, '_>) -> Result<(), Error> {
         )));
     }
     let view = if flat.is_some() { View::Flat } else { View::Stored };
-    let input = node.reals(x, view)?;
+    let input = node.in_floats(x, view)?;
     let sizes = node.list("sizes", &sizes)?;
     let op = Split { axis: flat.unwrap_or(stored) as isize, parts: None };
     let made = node.emit_all(Op::Split(op), &[Some(input), Some(sizes)], results.len())?;
@@ -172,7 +172,7 @@ pub(in super::super) fn pad(node: &mut Reader<'_, '_>) -> Result<(), Error> {
         let axis = rank - 1 - number;
         (pads[axis], pads[rank + axis]) = (pair[0], pair[1]);
     }
-    let input = node.reals(x, view)?;
+    let input = node.in_floats(x, view)?;
     let pads = node.list("pads", &pads)?;
     let mut inputs = vec![input, pads];
     if mode == PadMode::Constant {
@@ -195,7 +195,7 @@ pub(in super::super) fn expand(node: &mut Reader<'_, '_>) -> Result<(), Error> {
     let to = node.typed(y)?.form.stored;
     let sizes: Option<Vec<i64>> = to.iter().map(|extent| extent.map(|extent| extent as i64)).collect();
     let sizes = sizes.ok_or_else(|| node.unsupported("extents that the network decides about"))?;
-    let input = node.reals(x, view)?;
+    let input = node.in_floats(x, view)?;
     let sizes = node.list("sizes", &sizes)?;
     let result = node.emit(Op::Expand(Expand), &[input, sizes])?;
     node.define(y, View::Stored, result)
@@ -206,7 +206,7 @@ pub(in super::super) fn roll(node: &mut Reader<'_, '_>) -> Result<(), Error> {
     let (x, y) = node.ends()?;
     let shifts = node.needed_ints("shifts")?;
     let dims = node.ints("dims")?.filter(|dims| !dims.is_empty());
-    let mut value = node.reals(x, View::Stored)?;
+    let mut value = node.in_floats(x, View::Stored)?;
     let form = node.typed(x)?.form;
     let all: Option<Vec<usize>> = form.stored.iter().copied().collect();
     let mut extents = all.ok_or_else(|| node.unsupported("extents that the network decides about"))?;
@@ -247,7 +247,7 @@ pub(in super::super) fn stack(node: &mut Reader<'_, '_>) -> Result<(), Error> {
     let mut parts: Vec<ValueId> = Vec::new();
     for index in 0..node.op.inputs.len() {
         let part = node.operand(index)?;
-        let part = node.reals(part, View::Stored)?;
+        let part = node.in_floats(part, View::Stored)?;
         parts.push(node.reshape(part, &extents)?);
     }
     if parts.is_empty() {
@@ -270,7 +270,7 @@ pub(in super::super) fn unstack(node: &mut Reader<'_, '_>) -> Result<(), Error> 
             List(&shown(&from))
         )));
     }
-    let input = node.reals(x, View::Stored)?;
+    let input = node.in_floats(x, View::Stored)?;
     let op = Split { axis: axis as isize, parts: Some(results.len()) };
     let made = node.emit_all(Op::Split(op), &[Some(input)], results.len())?;
     for (&result, made) in results.iter().zip(made) {
@@ -293,7 +293,7 @@ pub(in super::super) fn swap_order(node: &mut Reader<'_, '_>) -> Result<(), Erro
     if order.iter().any(|&at| usize::try_from(at).map_or(true, |at| at >= order.len())) {
         return Err(node.wrong(format!("attribute 'order' {}", List(&order))));
     }
-    let input = node.reals(x, View::Flat)?;
+    let input = node.in_floats(x, View::Flat)?;
     let indices = node.list("order", &order)?;
     let result = node.emit(Op::Gather(Gather { axis: flat as isize }), &[input, indices])?;
     node.define(y, View::Flat, result)

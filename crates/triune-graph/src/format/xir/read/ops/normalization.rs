@@ -62,13 +62,13 @@ pub(in super::super) fn layer(node: &mut Reader<'_, '_>) -> Result<(), Error> {
     let (x, y) = node.ends()?;
     let along = axes(node, x, "axis")?.ok_or_else(|| node.unsupported("attribute 'axis' is missing"))?;
     let rank = node.typed(x)?.form.flat.len();
-    let flat = node.reals(x, View::Flat)?;
+    let flat = node.in_floats(x, View::Flat)?;
     let signed: Vec<isize> = along.iter().map(|&axis| axis as isize).collect();
     let mut result = normalized(node, flat, &signed)?;
     let mut parameters = [None; 2];
     for (parameter, key) in parameters.iter_mut().zip(["gamma", "beta"]) {
         let Some(index) = node.value(key)? else { continue };
-        let flat = node.reals(index, View::Flat)?;
+        let flat = node.in_floats(index, View::Flat)?;
         // One extent per axis that is normalized, in order.
         let own = node.typed(index)?.form.flat_extents();
         let own: Vec<Option<usize>> = if own.len() == along.len() {
@@ -120,7 +120,7 @@ pub(in super::super) fn normalize(node: &mut Reader<'_, '_>) -> Result<(), Error
     let along: Vec<isize> = along.iter().map(|&axis| axis as isize).collect();
     let epsilon = node.float("eps", 1e-12)?;
     let power = node.float("p", 2.0)?;
-    let flat = node.reals(x, View::Flat)?;
+    let flat = node.in_floats(x, View::Flat)?;
     let flat =
         if node.dtype(flat).is_some_and(DType::is_float) { flat } else { node.cast(flat, DType::F32)? };
     let norm = if power == 2.0 {

@@ -20,7 +20,7 @@ pub(in super::super) fn pixel_shuffle(node: &mut Reader<'_, '_>) -> Result<(), E
     let (c, h, w) = (known(node, c)?, known(node, h)?, known(node, w)?);
     let square = factor.checked_mul(factor).filter(|square| c % square == 0);
     let square = square.ok_or_else(|| node.wrong(format!("{c} channels for a factor of {factor}")))?;
-    let open = node.reals(x, View::Open)?;
+    let open = node.in_floats(x, View::Open)?;
     let split = node.reshape(open, &[n, Some(c / square), Some(factor), Some(factor), Some(h), Some(w)])?;
     let moved = node.transpose(split, &[0, 1, 4, 2, 5, 3])?;
     let result = node.reshape(moved, &[n, Some(c / square), h.checked_mul(factor), w.checked_mul(factor)])?;
@@ -36,7 +36,7 @@ pub(in super::super) fn channel_shuffle(node: &mut Reader<'_, '_>) -> Result<(),
     if c % groups != 0 {
         return Err(node.wrong(format!("{c} channels in {groups} groups")));
     }
-    let open: ValueId = node.reals(x, View::Open)?;
+    let open: ValueId = node.in_floats(x, View::Open)?;
     let split = node.reshape(open, &[n, Some(groups), Some(c / groups), h, w])?;
     let moved = node.transpose(split, &[0, 2, 1, 3, 4])?;
     let result = node.reshape(moved, &[n, Some(c), h, w])?;

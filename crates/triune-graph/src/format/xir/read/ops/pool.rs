@@ -19,7 +19,7 @@ pub(in super::super) fn pool(node: &mut Reader<'_, '_>) -> Result<(), Error> {
     let divisor = node.size("divisor_override", 0)?;
     let count_include_pad = node.flag("count_include_pad", false)? || divisor > 0;
     let kind = if average { PoolKind::Average { count_include_pad } } else { PoolKind::Max };
-    let open = node.reals(x, View::Open)?;
+    let open = node.in_floats(x, View::Open)?;
     let open = if rows { open } else { lift(node, x, open)? };
     let op = Pool { kind, kernel, stride, dilation, pad, auto_pad: AutoPad::Explicit, ceil_mode: false };
     let mut result = node.pool(op, open)?;

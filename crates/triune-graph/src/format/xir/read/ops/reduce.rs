@@ -38,7 +38,7 @@ pub(in super::super) fn reduce(node: &mut Reader<'_, '_>) -> Result<(), Error> {
         let mut planes: Vec<usize> = along.iter().map(|&axis| from.open_axis(axis)).collect();
         planes.sort_unstable();
         if kind == ReduceKind::Mean && from.flat.len() == 4 && planes == [2, 3] {
-            let open = node.reals(x, View::Open)?;
+            let open = node.in_floats(x, View::Open)?;
             let open = if node.dtype(open).is_some_and(DType::is_float) {
                 open
             } else {
@@ -53,7 +53,7 @@ pub(in super::super) fn reduce(node: &mut Reader<'_, '_>) -> Result<(), Error> {
             return node.define(y, View::Flat, result);
         }
     }
-    let flat = node.reals(x, View::Flat)?;
+    let flat = node.in_floats(x, View::Flat)?;
     let op = Reduce { kind, axes: along.as_deref().map(signed), keep_dims };
     let result = node.emit(Op::Reduce(op), &[flat])?;
     finish(node, y, result)
@@ -76,7 +76,7 @@ pub(in super::super) fn position(node: &mut Reader<'_, '_>) -> Result<(), Error>
     let kind = if node.kind() == "Argmin" { ReduceKind::Min } else { ReduceKind::Max };
     let declared = node.typed(y)?.dtype;
     let dtype = if declared == DType::I32 { DType::I32 } else { DType::I64 };
-    let mut flat = node.reals(x, View::Flat)?;
+    let mut flat = node.in_floats(x, View::Flat)?;
     let axis = match axes(node, x, "dim")?.as_deref() {
         Some(&[axis]) => axis,
         Some(_) => return Err(node.wrong("attribute 'dim' names several axes")),
@@ -106,7 +106,7 @@ fn soft_axis(node: &Reader<'_, '_>, x: usize) -> Result<usize, Error> {
 pub(in super::super) fn softmax(node: &mut Reader<'_, '_>) -> Result<(), Error> {
     let (x, y) = node.ends()?;
     let axis = soft_axis(node, x)? as isize;
-    let open = node.reals(x, View::Open)?;
+    let open = node.in_floats(x, View::Open)?;
     let result = node.emit(Op::Softmax(Softmax { axis, flatten: false }), &[open])?;
     node.define_like(y, x, result)
 }
@@ -115,7 +115,7 @@ pub(in super::super) fn softmax(node: &mut Reader<'_, '_>) -> Result<(), Error> 
 pub(in super::super) fn log_softmax(node: &mut Reader<'_, '_>) -> Result<(), Error> {
     let (x, y) = node.ends()?;
     let axis = soft_axis(node, x)? as isize;
-    let open = node.reals(x, View::Open)?;
+    let open = node.in_floats(x, View::Open)?;
     let largest = node.emit(Op::Reduce(Reduce::along(ReduceKind::Max, &[axis])), &[open])?;
     let shifted = node.binary(BinaryKind::Sub, open, largest)?;
     let powers = node.unary(UnaryKind::Exp, shifted)?;

@@ -18,7 +18,7 @@ fn sampled(node: &mut Reader<'_, '_>, op: Resize) -> Result<(), Error> {
         .map(|extent| extent.map(|extent| extent as i64))
         .collect();
     let sizes = sizes.ok_or_else(|| node.unsupported("extents that the network decides about"))?;
-    let open = node.reals(x, View::Open)?;
+    let open = node.in_floats(x, View::Open)?;
     let open =
         if node.dtype(open).is_some_and(DType::is_float) { open } else { node.cast(open, DType::F32)? };
     let sizes = node.list("sizes", &sizes)?;

@@ -45,7 +45,7 @@ impl Reader<'_, '_> {
 /// The same reals in another layout, with other padding or another type.
 pub(in super::super) fn carry(node: &mut Reader<'_, '_>) -> Result<(), Error> {
     let (x, y) = node.ends()?;
-    let open = node.reals(x, View::Open)?;
+    let open = node.in_floats(x, View::Open)?;
     node.define_like(y, x, open)
 }
 
@@ -74,7 +74,7 @@ pub(in super::super) fn cast(node: &mut Reader<'_, '_>) -> Result<(), Error> {
         );
     }
     let typed = node.typed(y)?;
-    let mut open = node.reals(x, View::Open)?;
+    let mut open = node.in_floats(x, View::Open)?;
     if typed.meaning == Meaning::Plain {
         open = node.cast(open, typed.dtype)?;
     }
@@ -93,11 +93,11 @@ pub(in super::super) fn reshape(node: &mut Reader<'_, '_>) -> Result<(), Error> 
     if same {
         let perm: Vec<usize> = (0..from.flat.len()).collect();
         let perm = node.open_perm(x, y, &perm)?;
-        let open = node.reals(x, View::Open)?;
+        let open = node.in_floats(x, View::Open)?;
         let open = node.transpose(open, &perm)?;
         return node.define(y, View::Open, open);
     }
-    let stored = node.reals(x, View::Stored)?;
+    let stored = node.in_floats(x, View::Stored)?;
     let stored = node.reshape(stored, &to.stored)?;
     node.define(y, View::Stored, stored)
 }
@@ -106,7 +106,7 @@ pub(in super::super) fn reshape(node: &mut Reader<'_, '_>) -> Result<(), Error> 
 pub(in super::super) fn squeeze(node: &mut Reader<'_, '_>) -> Result<(), Error> {
     let (x, y) = node.ends()?;
     let to = node.typed(y)?.form;
-    let stored = node.reals(x, View::Stored)?;
+    let stored = node.in_floats(x, View::Stored)?;
     let stored = node.reshape(stored, &to.stored)?;
     node.define(y, View::Stored, stored)
 }
@@ -140,11 +140,11 @@ pub(in super::super) fn transpose(node: &mut Reader<'_, '_>) -> Result<(), Error
         .collect();
     if let Some(perm) = perm.filter(|perm| perm.len() == from.flat.len()) {
         let perm = node.open_perm(x, y, &perm)?;
-        let open = node.reals(x, View::Open)?;
+        let open = node.in_floats(x, View::Open)?;
         let open = node.transpose(open, &perm)?;
         return node.define(y, View::Open, open);
     }
-    let stored = node.reals(x, View::Stored)?;
+    let stored = node.in_floats(x, View::Stored)?;
     let stored = node.transpose(stored, &dims)?;
     node.define(y, View::Stored, stored)
 }

@@ -123,7 +123,7 @@ impl Reader<'_, '_> {
             return Err(self.unsupported(format!("weights of type {dtype}")));
         }
         if self.builder.options.fake_qf {
-            let reals = weights.reals(&constant).ok_or_else(|| self.unsupported(too_many))?;
+            let reals = weights.floats(&constant).ok_or_else(|| self.unsupported(too_many))?;
             let constant = Constant::from_f32(shape, &reals).ok_or_else(|| self.unsupported(too_many))?;
             return Ok(self.constant("weights", constant));
         }
@@ -293,7 +293,7 @@ impl Weights {
     }
 
     /// The reals of quantized weights.
-    fn reals(&self, constant: &Constant) -> Option<Vec<f32>> {
+    fn floats(&self, constant: &Constant) -> Option<Vec<f32>> {
         let (scales, zero_points) = self.scales.as_ref()?;
         let inner: usize = self.dense.taken[self.axis + 1..].iter().map(Vec::len).product::<usize>().max(1);
         let channels = self.dead.len();

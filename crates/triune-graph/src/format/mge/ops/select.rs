@@ -53,7 +53,7 @@ pub(in super::super) fn top_k(node: &mut NodeReader<'_, '_, '_>) -> Result<Value
         return Err(node.unsupported(format!("mode {mode}")));
     }
     let (x, k) = (rows(node)?, node.input(1)?);
-    let Some(&[wish]) = node.known_ints(k).as_deref() else {
+    let Some(&[wish]) = node.folded_ints(k).as_deref() else {
         return Err(node.unsupported("a number of elements that depends on the network's data"));
     };
     if wish == 0 {

@@ -1,4 +1,4 @@
-"""Stretches: operations in a row that one backend computes together, when nobody looks at what is between them."""
+"""Sections: operations in a row that one backend computes together, when nobody looks at what is between them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from triune.icraft._xrt.binding import Step
     from triune.icraft._xrt.tensor import Tensor
 
-__all__ = ["Stretch", "stretches"]
+__all__ = ["Section", "sections"]
 
 
 @dataclass(eq=False)
-class Stretch:
+class Section:
     """Operations in a row, the values that they read from elsewhere, and those that are read elsewhere."""
 
     steps: Sequence[Step]
@@ -69,13 +69,13 @@ class Stretch:
         return {value.v_id: tensor for value, tensor in zip(self.outputs, results, strict=True)}
 
 
-def stretches(steps: Sequence[Step], outputs: Sequence[Value]) -> list[Stretch]:
-    """Return all operations, cut into stretches; `outputs` are read from outside."""
+def sections(steps: Sequence[Step], outputs: Sequence[Value]) -> list[Section]:
+    """Return all operations, cut into sections; `outputs` are read from outside."""
     uses: dict[int, int] = {value.v_id: 1 for value in outputs}
     for step in steps:
         for v_id in step.inputs:
             uses[v_id] = uses.get(v_id, 0) + 1
-    return [_stretch(group, uses) for group in _groups(steps)]
+    return [_section(group, uses) for group in _groups(steps)]
 
 
 def _groups(steps: Sequence[Step]) -> Iterator[list[Step]]:
@@ -89,7 +89,7 @@ def _groups(steps: Sequence[Step]) -> Iterator[list[Step]]:
             yield from ([step] for step in group)
 
 
-def _stretch(steps: list[Step], uses: Mapping[int, int]) -> Stretch:
+def _section(steps: list[Step], uses: Mapping[int, int]) -> Section:
     made = {value.v_id: value for step in steps for value in step.op.outputs}
     read: dict[int, Value] = {}
     within: dict[int, int] = {}
@@ -99,4 +99,4 @@ def _stretch(steps: list[Step], uses: Mapping[int, int]) -> Stretch:
             if value.v_id not in made:
                 read.setdefault(value.v_id, value)
     outputs = [value for v_id, value in made.items() if uses.get(v_id, 0) > within.get(v_id, 0)]
-    return Stretch(steps, list(read.values()), outputs, len(steps) > 1 and bool(outputs))
+    return Section(steps, list(read.values()), outputs, len(steps) > 1 and bool(outputs))
