@@ -73,6 +73,38 @@ pub(super) trait Step: Send + Sync + fmt::Debug {
     ) -> Result<(), triune_kernels::Error>;
 }
 
+/// A kernel that needs no scratch: what it does with its operands, its output and the threads.
+struct Plain<K>(K);
+
+/// The step of such a kernel.
+pub(super) fn plain<K>(kernel: K) -> impl Step + 'static
+where
+    K: Fn([&[u8]; MAX_READS], &mut [u8], &Pool) -> Result<(), triune_kernels::Error> + Send + Sync + 'static,
+{
+    Plain(kernel)
+}
+
+impl<K> fmt::Debug for Plain<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(std::any::type_name::<K>())
+    }
+}
+
+impl<K> Step for Plain<K>
+where
+    K: Fn([&[u8]; MAX_READS], &mut [u8], &Pool) -> Result<(), triune_kernels::Error> + Send + Sync,
+{
+    fn run(
+        &self,
+        reads: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), triune_kernels::Error> {
+        self.0(reads, write, pool)
+    }
+}
+
 /// An operand that is read: a [`SegRange`] laid out flat, since one inside of a struct would leave its padding unused.
 #[derive(Clone, Copy, Debug)]
 struct Read {

@@ -1,6 +1,6 @@
 //! Element by element: additions, multiplications, functions, tables.
 
-use triune_kernels::{Broadcast, Error as KernelError, Isa, Nhwc, Pool, Q16Target, QAdd, QMul};
+use triune_kernels::{Broadcast, Error as KernelError, Isa, Nhwc, Pool, Q16Target, QMul};
 use triune_tensor::{
     DType,
     function::{BinaryKind, UnaryKind},
@@ -8,7 +8,7 @@ use triune_tensor::{
 
 use super::super::{
     check::{Checker, Placed, Result, bad, expect_dtype, expect_same_extents, refused},
-    operands::{MAX_READS, Prepared, Step},
+    operands::{MAX_READS, Prepared, Step, plain},
 };
 use super::conv::{expect_clamp, q8, qadd_params};
 use super::{EIGHT_BIT, FLOAT, SIXTEEN_BIT, SIXTEEN_BIT_RANGE, elements, elements_mut, expect_zero};
@@ -40,25 +40,6 @@ pub(super) fn broadcast(
     Ok(Binaries { a, b, output, shape })
 }
 
-#[derive(Debug)]
-struct QAddStep {
-    add: QAdd,
-    shape: Broadcast,
-    isa: Isa,
-}
-
-impl Step for QAddStep {
-    fn run(
-        &self,
-        [a, b, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        _scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        triune_kernels::q_add(self.isa, &self.add, &self.shape, a, b, write, pool)
-    }
-}
-
 pub(super) fn qadd(checker: &Checker<'_>, command: &command::QAdd) -> Result<Prepared> {
     let command::QAdd { dims, a, b, output, params, .. } = command;
     if a.dtype == DType::I16 {
@@ -69,26 +50,13 @@ pub(super) fn qadd(checker: &Checker<'_>, command: &command::QAdd) -> Result<Pre
     expect_dtype("b", b.dtype, &[params.b.dtype])?;
     expect_dtype("output", output.dtype, &[params.out.dtype])?;
     let Binaries { a, b, output, shape } = broadcast(checker, *dims, a, b, output)?;
-    checker.finish([a, b], &output, true, QAddStep { add, shape, isa: checker.isa })
-}
-
-#[derive(Debug)]
-struct QMulStep {
-    mul: QMul,
-    shape: Broadcast,
-    isa: Isa,
-}
-
-impl Step for QMulStep {
-    fn run(
-        &self,
-        [a, b, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        _scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        triune_kernels::q_mul(self.isa, &self.mul, &self.shape, a, b, write, pool)
-    }
+    let isa = checker.isa;
+    checker.finish(
+        [a, b],
+        &output,
+        true,
+        plain(move |[a, b, ..], write, pool| triune_kernels::q_add(isa, &add, &shape, a, b, write, pool)),
+    )
 }
 
 pub(super) fn qmul(checker: &Checker<'_>, command: &command::QMul) -> Result<Prepared> {
@@ -108,41 +76,13 @@ pub(super) fn qmul(checker: &Checker<'_>, command: &command::QMul) -> Result<Pre
     expect_clamp("clamp", *clamp, mul.out.range())?;
     mul.check().map_err(refused("multiplier"))?;
     let Binaries { a, b, output, shape } = broadcast(checker, *dims, a, b, output)?;
-    checker.finish([a, b], &output, true, QMulStep { mul, shape, isa: checker.isa })
-}
-
-/// A sum or a product of integers of 16 bits.
-#[derive(Debug)]
-enum Q16Function {
-    Sum([f32; 2]),
-    Product(f32),
-}
-
-#[derive(Debug)]
-struct Q16Step {
-    function: Q16Function,
-    target: Q16Target,
-    shape: Broadcast,
-}
-
-impl Step for Q16Step {
-    fn run(
-        &self,
-        [a, b, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        _scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        let (a, b, write) = (elements(a)?, elements(b)?, elements_mut(write)?);
-        match self.function {
-            Q16Function::Sum(factors) => {
-                triune_kernels::q16_add(factors, self.target, &self.shape, a, b, write, pool)
-            }
-            Q16Function::Product(factor) => {
-                triune_kernels::q16_mul(factor, self.target, &self.shape, a, b, write, pool)
-            }
-        }
-    }
+    let isa = checker.isa;
+    checker.finish(
+        [a, b],
+        &output,
+        true,
+        plain(move |[a, b, ..], write, pool| triune_kernels::q_mul(isa, &mul, &shape, a, b, write, pool)),
+    )
 }
 
 fn q16_add(checker: &Checker<'_>, command: &command::QAdd) -> Result<Prepared> {
@@ -158,7 +98,11 @@ fn q16_add(checker: &Checker<'_>, command: &command::QAdd) -> Result<Prepared> {
     }
     let Binaries { a, b, output, shape } = broadcast(checker, *dims, a, b, output)?;
     let target = Q16Target { rounding: params.rounding, clamp: params.clamp };
-    let step = Q16Step { function: Q16Function::Sum([params.ra, params.rb]), target, shape };
+    let factors = [params.ra, params.rb];
+    let step = plain(move |[a, b, ..], write, pool| {
+        let (a, b, write) = (elements(a)?, elements(b)?, elements_mut(write)?);
+        triune_kernels::q16_add(factors, target, &shape, a, b, write, pool)
+    });
     checker.finish([a, b], &output, true, step)
 }
 
@@ -176,12 +120,12 @@ fn q16_mul(checker: &Checker<'_>, command: &command::QMul) -> Result<Prepared> {
     }
     let Binaries { a, b, output, shape } = broadcast(checker, *dims, a, b, output)?;
     let target = Q16Target { rounding: *rounding, clamp: *clamp };
-    checker.finish(
-        [a, b],
-        &output,
-        true,
-        Q16Step { function: Q16Function::Product(*multiplier), target, shape },
-    )
+    let factor = *multiplier;
+    let step = plain(move |[a, b, ..], write, pool| {
+        let (a, b, write) = (elements(a)?, elements(b)?, elements_mut(write)?);
+        triune_kernels::q16_mul(factor, target, &shape, a, b, write, pool)
+    });
+    checker.finish([a, b], &output, true, step)
 }
 
 #[derive(Debug)]
@@ -256,44 +200,6 @@ pub(super) fn fbinary(checker: &Checker<'_>, command: &command::FBinary) -> Resu
     checker.finish([a, b], &output, true, BinaryStep { kind, shape, isa: checker.isa, activation: activated })
 }
 
-#[derive(Debug)]
-struct DoubleUnaryStep {
-    function: UnaryKind,
-}
-
-impl Step for DoubleUnaryStep {
-    fn run(
-        &self,
-        [input, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        _scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        triune_kernels::double_unary(self.function, elements(input)?, elements_mut(write)?, pool)
-    }
-}
-
-#[derive(Debug)]
-struct UnaryStep {
-    function: UnaryKind,
-    input: Nhwc,
-    output: Nhwc,
-    isa: Isa,
-}
-
-impl Step for UnaryStep {
-    fn run(
-        &self,
-        [input, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        _scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        let (input, write) = (elements(input)?, elements_mut(write)?);
-        triune_kernels::unary(self.isa, self.function, input, self.input, write, self.output, pool)
-    }
-}
-
 pub(super) fn funary(checker: &Checker<'_>, command: &command::FUnary) -> Result<Prepared> {
     let function = command.function;
     if command.input.dtype == DType::F64 {
@@ -304,35 +210,21 @@ pub(super) fn funary(checker: &Checker<'_>, command: &command::FUnary) -> Result
         if [&command.input, &command.output].iter().any(|map| !map.is_dense()) {
             return bad("input", "float64 elements lie one after the other");
         }
-        return checker.finish([input.placed], &output.placed, true, DoubleUnaryStep { function });
+        let step = plain(move |[x, ..], write, pool| {
+            triune_kernels::double_unary(function, elements(x)?, elements_mut(write)?, pool)
+        });
+        return checker.finish([input.placed], &output.placed, true, step);
     }
     expect_dtype("input", command.input.dtype, FLOAT)?;
     expect_dtype("output", command.output.dtype, FLOAT)?;
     let input = checker.map("input", &command.input)?;
     let output = checker.output_map("output", &command.output)?;
     expect_same_extents("output", &output.nhwc, &input.nhwc)?;
-    let step = UnaryStep { function, input: input.nhwc, output: output.nhwc, isa: checker.isa };
+    let (from, to, isa) = (input.nhwc, output.nhwc, checker.isa);
+    let step = plain(move |[x, ..], write, pool| {
+        triune_kernels::unary(isa, function, elements(x)?, from, elements_mut(write)?, to, pool)
+    });
     checker.finish([input.placed], &output.placed, true, step)
-}
-
-#[derive(Debug)]
-struct TableStep {
-    table: Box<[u8; 256]>,
-    input: Nhwc,
-    output: Nhwc,
-    isa: Isa,
-}
-
-impl Step for TableStep {
-    fn run(
-        &self,
-        [input, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        _scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        triune_kernels::table(self.isa, &self.table, input, self.input, write, self.output, pool)
-    }
 }
 
 pub(super) fn table(checker: &Checker<'_>, command: &command::Table) -> Result<Prepared> {
@@ -345,34 +237,10 @@ pub(super) fn table(checker: &Checker<'_>, command: &command::Table) -> Result<P
     let input = checker.map("input", &command.input)?;
     let output = checker.output_map("output", &command.output)?;
     expect_same_extents("output", &output.nhwc, &input.nhwc)?;
-    let step = TableStep { table, input: input.nhwc, output: output.nhwc, isa: checker.isa };
+    let (from, to, isa) = (input.nhwc, output.nhwc, checker.isa);
+    let step =
+        plain(move |[x, ..], write, pool| triune_kernels::table(isa, &table, x, from, write, to, pool));
     checker.finish([input.placed], &output.placed, true, step)
-}
-
-#[derive(Debug)]
-struct Q16TableStep {
-    table: Vec<i16>,
-    input: Nhwc,
-    output: Nhwc,
-}
-
-impl Step for Q16TableStep {
-    fn run(
-        &self,
-        [x, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        _scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        triune_kernels::table_q16(
-            &self.table,
-            elements(x)?,
-            self.input,
-            elements_mut(write)?,
-            self.output,
-            pool,
-        )
-    }
 }
 
 fn q16_table(checker: &Checker<'_>, command: &command::Table) -> Result<Prepared> {
@@ -381,6 +249,9 @@ fn q16_table(checker: &Checker<'_>, command: &command::Table) -> Result<Prepared
     let input = checker.map("input", &command.input)?;
     let output = checker.output_map("output", &command.output)?;
     expect_same_extents("output", &output.nhwc, &input.nhwc)?;
-    let step = Q16TableStep { table, input: input.nhwc, output: output.nhwc };
+    let (from, to) = (input.nhwc, output.nhwc);
+    let step = plain(move |[x, ..], write, pool| {
+        triune_kernels::table_q16(&table, elements(x)?, from, elements_mut(write)?, to, pool)
+    });
     checker.finish([input.placed], &output.placed, true, step)
 }

@@ -1,60 +1,14 @@
 //! Elements picked by index, and their order and running sums along an axis.
 
-use triune_kernels::{Error as KernelError, Isa, OrderSpec, Pool, RunningSpec, Take, TakeSpec};
+use triune_kernels::{Error as KernelError, OrderSpec, Pool, RunningSpec, Take, TakeSpec};
 use triune_tensor::{DType, function::ScatterKind};
 
 use super::super::{
     check::{Checker, Placed, Result, bad, expect_dtype, refused},
-    operands::{MAX_READS, Prepared, Step},
+    operands::{MAX_READS, Prepared, Step, plain},
 };
 use super::{elements, elements_mut, with_number};
 use crate::command;
-
-#[derive(Debug)]
-struct TakeStep {
-    take: Take,
-    bytes: u32,
-    wide: bool,
-    isa: Isa,
-}
-
-impl Step for TakeStep {
-    fn run(
-        &self,
-        [source, indices, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        _scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        macro_rules! take {
-            ($type:ty) => {
-                if self.wide {
-                    self.take.run::<$type, i64>(
-                        self.isa,
-                        elements(source)?,
-                        elements(indices)?,
-                        elements_mut(write)?,
-                        pool,
-                    )
-                } else {
-                    self.take.run::<$type, i32>(
-                        self.isa,
-                        elements(source)?,
-                        elements(indices)?,
-                        elements_mut(write)?,
-                        pool,
-                    )
-                }
-            };
-        }
-        match self.bytes {
-            1 => take!(u8),
-            2 => take!(u16),
-            4 => take!(u32),
-            _ => take!(u64),
-        }
-    }
-}
 
 /// How indices lead to places beside the fixed ones.
 struct Indexed<'c> {
@@ -148,47 +102,39 @@ pub(super) fn take(checker: &Checker<'_>, command: &command::Take) -> Result<Pre
     let [first, all] = indexed.operands(checker)?;
     let output = checker.strided("dst", *dst, elem, dims.map(u64::from), *dst_strides)?;
     let take = indexed.kernel(&first, &fixed, &output, elem)?;
-    let step = TakeStep { take, bytes: *elem_bytes, wide: indices.dtype == DType::I64, isa: checker.isa };
-    checker.finish([source, all], &output, false, step)
-}
-
-#[derive(Debug)]
-struct PutStep {
-    /// From the target's side: what is put lies where a take would write it.
-    places: Take,
-    kind: ScatterKind,
-    dtype: DType,
-    wide: bool,
-}
-
-impl Step for PutStep {
-    fn run(
-        &self,
-        [updates, indices, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        _scratch: &mut [u8],
-        _pool: &Pool,
-    ) -> Result<(), KernelError> {
-        macro_rules! with_indices {
-            ($method:ident::<$type:ty>($($more:expr),*)) => {{
-                let (updates, target) = (elements(updates)?, elements_mut(write)?);
-                if self.wide {
-                    self.places.$method::<$type, i64>(updates, elements(indices)?, target $(, $more)*)
+    let bytes = *elem_bytes;
+    let wide = indices.dtype == DType::I64;
+    let isa = checker.isa;
+    let step = plain(move |[source, indices, ..], write, pool| {
+        macro_rules! take {
+            ($type:ty) => {
+                if wide {
+                    take.run::<$type, i64>(
+                        isa,
+                        elements(source)?,
+                        elements(indices)?,
+                        elements_mut(write)?,
+                        pool,
+                    )
                 } else {
-                    self.places.$method::<$type, i32>(updates, elements(indices)?, target $(, $more)*)
+                    take.run::<$type, i32>(
+                        isa,
+                        elements(source)?,
+                        elements(indices)?,
+                        elements_mut(write)?,
+                        pool,
+                    )
                 }
-            }};
+            };
         }
-        if self.kind != ScatterKind::Set {
-            return with_number!(self.dtype, T => with_indices!(put_with::<T>(self.kind)));
+        match bytes {
+            1 => take!(u8),
+            2 => take!(u16),
+            4 => take!(u32),
+            _ => take!(u64),
         }
-        match self.dtype.bytes() {
-            1 => with_indices!(put::<u8>()),
-            2 => with_indices!(put::<u16>()),
-            4 => with_indices!(put::<u32>()),
-            _ => with_indices!(put::<u64>()),
-        }
-    }
+    });
+    checker.finish([source, all], &output, false, step)
 }
 
 pub(super) fn put(checker: &Checker<'_>, command: &command::Put) -> Result<Prepared> {
@@ -222,7 +168,30 @@ pub(super) fn put(checker: &Checker<'_>, command: &command::Put) -> Result<Prepa
         return bad("dst", "its extents overflow");
     };
     let target = checker.dense("dst", *dst, elem, bytes / elem)?;
-    let step = PutStep { places, kind: *kind, dtype: *dtype, wide: indices.dtype == DType::I64 };
+    let kind = *kind;
+    let dtype = *dtype;
+    let wide = indices.dtype == DType::I64;
+    let step = plain(move |[updates, indices, ..], write, _pool| {
+        macro_rules! with_indices {
+            ($method:ident::<$type:ty>($($more:expr),*)) => {{
+                let (updates, target) = (elements(updates)?, elements_mut(write)?);
+                if wide {
+                    places.$method::<$type, i64>(updates, elements(indices)?, target $(, $more)*)
+                } else {
+                    places.$method::<$type, i32>(updates, elements(indices)?, target $(, $more)*)
+                }
+            }};
+        }
+        if kind != ScatterKind::Set {
+            return with_number!(dtype, T => with_indices!(put_with::<T>(kind)));
+        }
+        match dtype.bytes() {
+            1 => with_indices!(put::<u8>()),
+            2 => with_indices!(put::<u16>()),
+            4 => with_indices!(put::<u32>()),
+            _ => with_indices!(put::<u64>()),
+        }
+    });
     checker.finish([updates, all], &target, false, step)
 }
 
@@ -269,38 +238,28 @@ pub(super) fn order(checker: &Checker<'_>, command: &command::Order) -> Result<P
     checker.finish([input], &output, false, OrderStep { spec, dtype: *dtype })
 }
 
-#[derive(Debug)]
-struct RunningStep {
-    spec: RunningSpec,
-    dtype: DType,
-    isa: Isa,
-}
-
-impl Step for RunningStep {
-    fn run(
-        &self,
-        [x, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        _scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        with_number!(self.dtype, T => {
-            triune_kernels::running::<T>(self.isa, &self.spec, elements(x)?, elements_mut(write)?, pool)
-        })
-    }
-}
-
 pub(super) fn running(checker: &Checker<'_>, command: &command::Running) -> Result<Prepared> {
     let command::Running { input, output, dtype, dims, product, exclusive, reverse } = command;
     if dtype.is_half() || dtype.is_storage() || *dtype == DType::Bool {
         return bad("dtype", format!("the type is {dtype}, it can be an integer type, float32 or float64"));
     }
-    let elements = dims.iter().fold(1_u64, |product, &dim| product.saturating_mul(dim.into()));
+    let count = dims.iter().fold(1_u64, |product, &dim| product.saturating_mul(dim.into()));
     let bytes = dtype.bytes() as u64;
-    let input = checker.dense("input", *input, bytes, elements)?;
-    let output = checker.dense("output", *output, bytes, elements)?;
+    let input = checker.dense("input", *input, bytes, count)?;
+    let output = checker.dense("output", *output, bytes, count)?;
     let [outer, len, inner] = dims.map(|dim| dim as usize);
     let (product, exclusive, reverse) = (*product, *exclusive, *reverse);
     let spec = RunningSpec { outer, len, inner, product, exclusive, reverse };
-    checker.finish([input], &output, false, RunningStep { spec, dtype: *dtype, isa: checker.isa })
+    let dtype = *dtype;
+    let isa = checker.isa;
+    checker.finish(
+        [input],
+        &output,
+        false,
+        plain(move |[x, ..], write, pool| {
+            with_number!(dtype, T => {
+                triune_kernels::running::<T>(isa, &spec, elements(x)?, elements_mut(write)?, pool)
+            })
+        }),
+    )
 }

@@ -5,7 +5,7 @@ use triune_tensor::{DType, function::ResizeMode};
 
 use super::super::{
     check::{Checker, Result, bad, expect_dtype, refused},
-    operands::{MAX_READS, Prepared, Step},
+    operands::{MAX_READS, Prepared, Step, plain},
 };
 use super::{conv::q8, elements, elements_mut, expect_scale};
 use crate::command;
@@ -16,23 +16,6 @@ fn expect_elem_bytes(elem_bytes: u32) -> Result<()> {
         Ok(())
     } else {
         bad("elem_bytes", format!("{elem_bytes} is not 1, 2, 4 or 8"))
-    }
-}
-
-#[derive(Debug)]
-struct CopyStep {
-    copy: CopyNd,
-}
-
-impl Step for CopyStep {
-    fn run(
-        &self,
-        [src, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        _scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        self.copy.run(src, write, pool)
     }
 }
 
@@ -50,26 +33,7 @@ pub(super) fn copy(checker: &Checker<'_>, command: &command::Copy) -> Result<Pre
         dst_strides: dst.strides().map(|stride| stride as usize),
     })
     .map_err(refused("dims"))?;
-    checker.finish([src], &dst, false, CopyStep { copy })
-}
-
-#[derive(Debug)]
-struct FillStep {
-    fill: CopyNd,
-    value: [u8; 8],
-    elem_bytes: usize,
-}
-
-impl Step for FillStep {
-    fn run(
-        &self,
-        _reads: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        _scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        self.fill.run(&self.value[..self.elem_bytes], write, pool)
-    }
+    checker.finish([src], &dst, false, plain(move |[src, ..], write, pool| copy.run(src, write, pool)))
 }
 
 pub(super) fn fill(checker: &Checker<'_>, command: &command::Fill) -> Result<Prepared> {
@@ -82,7 +46,9 @@ pub(super) fn fill(checker: &Checker<'_>, command: &command::Fill) -> Result<Pre
     let strides = dst.strides().map(|stride| stride as usize);
     let fill =
         CopyNd::fill(elem_bytes as usize, dims.map(|dim| dim as usize), strides).map_err(refused("dims"))?;
-    let step = FillStep { fill, value: value.to_le_bytes(), elem_bytes: elem_bytes as usize };
+    let value = value.to_le_bytes();
+    let elem_bytes = elem_bytes as usize;
+    let step = plain(move |_reads, write, pool| fill.run(&value[..elem_bytes], write, pool));
     checker.finish([], &dst, false, step)
 }
 

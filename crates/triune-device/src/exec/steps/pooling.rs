@@ -1,11 +1,11 @@
 //! Pools: the element type decides between the 8-bit and the f32 kernel.
 
-use triune_kernels::{Error as KernelError, Isa, Nhwc, Pool, PoolQuant, PoolSpec, Q16Pool};
+use triune_kernels::{Isa, Nhwc, PoolQuant, PoolSpec, Q16Pool};
 use triune_tensor::{DType, Requantize, Rounding, function::PoolKind};
 
 use super::super::{
     check::{Checker, PlacedMap, Result, bad, expect_dtype, refused},
-    operands::{MAX_READS, Prepared, Step},
+    operands::{Prepared, Step, plain},
 };
 use super::conv::q8;
 use super::{elements, elements_mut, expect_equal_dtypes, expect_scale, expect_zero};
@@ -14,61 +14,34 @@ use crate::{
     command::{self, Quant},
 };
 
-#[derive(Debug)]
-struct PoolStep {
-    /// Without a window: over the whole map.
-    window: Option<PoolSpec>,
-    kind: PoolKind,
-    /// Of maps of integers.
-    quant: Option<Quantized>,
-    input: Nhwc,
-    output: Nhwc,
+/// A pool by `window`, or else over the whole map; with `quant` over integers.
+fn step(
     isa: Isa,
-}
-
-impl Step for PoolStep {
-    fn run(
-        &self,
-        [x, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        _scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        let Self { kind, input, output, isa, .. } = *self;
-        match (&self.window, &self.quant) {
-            (Some(window), Some(Quantized::Bytes(quant))) => {
-                triune_kernels::pool_q8(isa, window, quant, x, input, write, output, pool)
-            }
-            (None, Some(Quantized::Bytes(quant))) => {
-                triune_kernels::global_pool_q8(isa, kind, quant, x, input, write, output, pool)
-            }
-            (window, Some(Quantized::Words(quant))) => {
-                let window = window.unwrap_or_else(|| whole(kind, input));
-                triune_kernels::pool_q16(
-                    isa,
-                    &window,
-                    quant,
-                    elements(x)?,
-                    input,
-                    elements_mut(write)?,
-                    output,
-                    pool,
-                )
-            }
-            (Some(window), None) => {
-                triune_kernels::pool_f32(isa, window, elements(x)?, input, elements_mut(write)?, output, pool)
-            }
-            (None, None) => triune_kernels::global_pool_f32(
-                isa,
-                kind,
-                elements(x)?,
-                input,
-                elements_mut(write)?,
-                output,
-                pool,
-            ),
+    kind: PoolKind,
+    window: Option<PoolSpec>,
+    quant: Option<Quantized>,
+    [input, output]: [Nhwc; 2],
+) -> impl Step + 'static {
+    plain(move |[x, ..], write, pool| match (&window, &quant) {
+        (Some(window), Some(Quantized::Bytes(quant))) => {
+            triune_kernels::pool_q8(isa, window, quant, x, input, write, output, pool)
         }
-    }
+        (None, Some(Quantized::Bytes(quant))) => {
+            triune_kernels::global_pool_q8(isa, kind, quant, x, input, write, output, pool)
+        }
+        (window, Some(Quantized::Words(quant))) => {
+            let window = window.unwrap_or_else(|| whole(kind, input));
+            let (x, y) = (elements(x)?, elements_mut(write)?);
+            triune_kernels::pool_q16(isa, &window, quant, x, input, y, output, pool)
+        }
+        (Some(window), None) => {
+            triune_kernels::pool_f32(isa, window, elements(x)?, input, elements_mut(write)?, output, pool)
+        }
+        (None, None) => {
+            let (x, y) = (elements(x)?, elements_mut(write)?);
+            triune_kernels::global_pool_f32(isa, kind, x, input, y, output, pool)
+        }
+    })
 }
 
 /// The window that covers a map.
@@ -77,7 +50,6 @@ const fn whole(kind: PoolKind, map: Nhwc) -> PoolSpec {
 }
 
 /// The meaning of integers in a pool.
-#[derive(Debug)]
 enum Quantized {
     Bytes(PoolQuant),
     Words(Q16Pool),
@@ -160,14 +132,7 @@ pub(super) fn pool(checker: &Checker<'_>, command: &command::Pool) -> Result<Pre
     if let Some(Quantized::Bytes(quant)) = &quant {
         quant.check(&spec, input.nhwc).map_err(refused("output_quant"))?;
     }
-    let step = PoolStep {
-        window: Some(spec),
-        kind,
-        quant,
-        input: input.nhwc,
-        output: output.nhwc,
-        isa: checker.isa,
-    };
+    let step = step(checker.isa, kind, Some(spec), quant, [input.nhwc, output.nhwc]);
     checker.finish([input.placed], &output.placed, false, step)
 }
 
@@ -186,7 +151,6 @@ pub(super) fn global_pool(checker: &Checker<'_>, command: &command::GlobalPool) 
     if let Some(Quantized::Bytes(quant)) = &quant {
         quant.check(&whole(kind, input.nhwc), input.nhwc).map_err(refused("output_quant"))?;
     }
-    let step =
-        PoolStep { window: None, kind, quant, input: input.nhwc, output: output.nhwc, isa: checker.isa };
+    let step = step(checker.isa, kind, None, quant, [input.nhwc, output.nhwc]);
     checker.finish([input.placed], &output.placed, false, step)
 }

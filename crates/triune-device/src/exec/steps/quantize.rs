@@ -1,11 +1,11 @@
 //! The border between reals and integers.
 
-use triune_kernels::{Error as KernelError, Isa, Nhwc, Pool, Q8};
+use triune_kernels::{Error as KernelError, Q8};
 use triune_tensor::{DType, QuantParams, Rounding};
 
 use super::super::{
     check::{Checker, PlacedMap, Result, bad, expect_dtype, expect_same_extents},
-    operands::{MAX_READS, Prepared, Step},
+    operands::{Prepared, plain},
 };
 use super::conv::q8;
 use super::{EIGHT_BIT, FLOAT, elements, elements_mut, expect_scale};
@@ -14,45 +14,11 @@ use crate::command::{self, FieldError};
 /// What reals become.
 const INTEGERS: &[DType] = &[DType::I8, DType::U8, DType::I16];
 
-#[derive(Debug)]
 enum Kind {
     Quantize(Q8, Rounding),
     Dequantize(Q8),
     /// From i32.
     Widen,
-}
-
-#[derive(Debug)]
-struct ConvertStep {
-    kind: Kind,
-    scale: f32,
-    input: Nhwc,
-    output: Nhwc,
-    isa: Isa,
-}
-
-impl Step for ConvertStep {
-    fn run(
-        &self,
-        [x, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        _scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        let Self { scale, input, output, isa, .. } = *self;
-        match self.kind {
-            Kind::Quantize(q, rounding) => {
-                triune_kernels::quantize(isa, scale, q, rounding, elements(x)?, input, write, output, pool)
-            }
-            Kind::Dequantize(q) => {
-                triune_kernels::dequantize(isa, scale, q, x, input, elements_mut(write)?, output, pool)
-            }
-            Kind::Widen => {
-                let (x, y) = (elements(x)?, elements_mut(write)?);
-                triune_kernels::dequantize_i32(isa, &[scale], x, input, y, output, pool)
-            }
-        }
-    }
 }
 
 pub(super) fn quantize(checker: &Checker<'_>, command: &command::Quantize) -> Result<Prepared> {
@@ -68,46 +34,22 @@ pub(super) fn quantize(checker: &Checker<'_>, command: &command::Quantize) -> Re
     convert(checker, kind, command.quant.scale, &command.input, &command.output)
 }
 
-#[derive(Debug)]
-struct QuantizeByStep {
-    signed: bool,
-    rounding: Rounding,
-    input: Nhwc,
-    output: Nhwc,
-    isa: Isa,
-}
-
-impl Step for QuantizeByStep {
-    fn run(
-        &self,
-        [x, scale, zero_point, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        _scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        let Self { signed, rounding, input, output, isa } = *self;
-        let Some(&scale) = elements::<f32>(scale)?.first() else {
-            return Err(KernelError::Invalid("a quantizer without a scale"));
-        };
-        let zero_point = zero_point.first().map_or(0, |&byte| Q8 { signed, zero_point: 0 }.value(byte));
-        let quant = Q8 { signed, zero_point };
-        triune_kernels::quantize_by(isa, scale, quant, rounding, elements(x)?, input, write, output, pool)
-    }
-}
-
 pub(super) fn quantize_by(checker: &Checker<'_>, command: &command::QuantizeBy) -> Result<Prepared> {
     expect_dtype("input", command.input.dtype, FLOAT)?;
     expect_dtype("output", command.output.dtype, EIGHT_BIT)?;
     let [input, output] = maps(checker, &command.input, &command.output)?;
     let scale = checker.dense("scale", command.scale, 4, 1)?;
     let zero_point = command.zero_point.map(|addr| checker.dense("zero_point", addr, 1, 1)).transpose()?;
-    let step = QuantizeByStep {
-        signed: command.output.dtype == DType::I8,
-        rounding: command.rounding,
-        input: input.nhwc,
-        output: output.nhwc,
-        isa: checker.isa,
-    };
+    let (signed, rounding) = (command.output.dtype == DType::I8, command.rounding);
+    let (from, to, isa) = (input.nhwc, output.nhwc, checker.isa);
+    let step = plain(move |[x, scale, zero_point, ..], write, pool| {
+        let Some(&scale) = elements::<f32>(scale)?.first() else {
+            return Err(KernelError::Invalid("a quantizer without a scale"));
+        };
+        let zero_point = zero_point.first().map_or(0, |&byte| Q8 { signed, zero_point: 0 }.value(byte));
+        let quant = Q8 { signed, zero_point };
+        triune_kernels::quantize_by(isa, scale, quant, rounding, elements(x)?, from, write, to, pool)
+    });
     let reads = [Some(input.placed), Some(scale), zero_point];
     checker.finish_some(reads, &output.placed, false, step)
 }
@@ -150,52 +92,23 @@ fn convert(
     output: &command::FeatureMap,
 ) -> Result<Prepared> {
     let [input, output] = maps(checker, input, output)?;
-    let step = ConvertStep { kind, scale, input: input.nhwc, output: output.nhwc, isa: checker.isa };
+    let (from, to, isa) = (input.nhwc, output.nhwc, checker.isa);
+    let step = plain(move |[x, ..], write, pool| match kind {
+        Kind::Quantize(q, rounding) => {
+            triune_kernels::quantize(isa, scale, q, rounding, elements(x)?, from, write, to, pool)
+        }
+        Kind::Dequantize(q) => {
+            triune_kernels::dequantize(isa, scale, q, x, from, elements_mut(write)?, to, pool)
+        }
+        Kind::Widen => {
+            let (x, y) = (elements(x)?, elements_mut(write)?);
+            triune_kernels::dequantize_i32(isa, &[scale], x, from, y, to, pool)
+        }
+    });
     checker.finish([input.placed], &output.placed, false, step)
 }
 
-/// Between reals and integers of 16 bits.
-#[derive(Debug)]
-struct Q16Step {
-    /// `None` for the way to reals.
-    rounding: Option<Rounding>,
-    params: QuantParams,
-    input: Nhwc,
-    output: Nhwc,
-}
-
-impl Step for Q16Step {
-    fn run(
-        &self,
-        [x, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        _scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        let Self { params, input, output, .. } = *self;
-        match self.rounding {
-            Some(rounding) => triune_kernels::quantize_q16(
-                params,
-                rounding,
-                elements(x)?,
-                input,
-                elements_mut(write)?,
-                output,
-                pool,
-            ),
-            None => triune_kernels::dequantize_q16(
-                params,
-                elements(x)?,
-                input,
-                elements_mut(write)?,
-                output,
-                pool,
-            ),
-        }
-    }
-}
-
-/// From reals with a rounding, else to reals.
+/// Between reals and integers of 16 bits: from reals with a rounding, else to reals.
 fn q16(
     checker: &Checker<'_>,
     rounding: Option<Rounding>,
@@ -207,6 +120,14 @@ fn q16(
         return Err(FieldError::new(format!("{zero_point} does not fit 16 bits")).within("quant.zero_point"));
     }
     let params = QuantParams { scale, zero_point };
-    let step = Q16Step { rounding, params, input: input.nhwc, output: output.nhwc };
+    let (from, to) = (input.nhwc, output.nhwc);
+    let step = plain(move |[x, ..], write, pool| {
+        if let Some(rounding) = rounding {
+            let (x, y) = (elements(x)?, elements_mut(write)?);
+            return triune_kernels::quantize_q16(params, rounding, x, from, y, to, pool);
+        }
+        let (x, y) = (elements(x)?, elements_mut(write)?);
+        triune_kernels::dequantize_q16(params, x, from, y, to, pool)
+    });
     checker.finish([input.placed], &output.placed, false, step)
 }

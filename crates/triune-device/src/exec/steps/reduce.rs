@@ -1,11 +1,11 @@
 //! Reductions: sums, products, extremes and their positions.
 
-use triune_kernels::{Error as KernelError, Isa, Pool, Reduction};
+use triune_kernels::Reduction;
 use triune_tensor::{DType, function::ReduceKind};
 
 use super::super::{
     check::{Checker, Placed, Result, bad, expect_dtype, refused},
-    operands::{MAX_READS, Prepared, Step},
+    operands::{Prepared, plain},
 };
 use super::{elements, elements_mut, with_number};
 use crate::command::{self, Operand};
@@ -30,29 +30,6 @@ fn nest(
     Ok((input, output, nest))
 }
 
-#[derive(Debug)]
-struct ReduceStep {
-    kind: ReduceKind,
-    nest: Reduction,
-    dtype: DType,
-    isa: Isa,
-}
-
-impl Step for ReduceStep {
-    fn run(
-        &self,
-        [x, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        _scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        let Self { kind, nest, isa, .. } = self;
-        with_number!(self.dtype, T => {
-            triune_kernels::reduce::<T>(*isa, *kind, nest, elements(x)?, elements_mut(write)?, pool)
-        })
-    }
-}
-
 pub(super) fn reduce(checker: &Checker<'_>, command: &command::Reduce) -> Result<Prepared> {
     let &command::Reduce { ref dims, ref axes, kind, ref input, ref output } = command;
     if *axes >= 1 << 6 {
@@ -68,37 +45,13 @@ pub(super) fn reduce(checker: &Checker<'_>, command: &command::Reduce) -> Result
     let dtype = input.dtype;
     let reduced = std::array::from_fn(|axis| axes >> axis & 1 == 1);
     let (input, output, nest) = nest(checker, *dims, reduced, input, output)?;
-    checker.finish([input], &output, false, ReduceStep { kind, nest, dtype, isa: checker.isa })
-}
-
-#[derive(Debug)]
-struct ArgReduceStep {
-    largest: bool,
-    last: bool,
-    nest: Reduction,
-    dtype: DType,
-    wide: bool,
-    isa: Isa,
-}
-
-impl Step for ArgReduceStep {
-    fn run(
-        &self,
-        [x, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        _scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        let Self { largest, last, nest, .. } = *self;
-        with_number!(self.dtype, T => {
-            let x = elements::<T>(x)?;
-            if self.wide {
-                triune_kernels::arg_reduce::<T, i64>(self.isa, largest, last, &nest, x, elements_mut(write)?, pool)
-            } else {
-                triune_kernels::arg_reduce::<T, i32>(self.isa, largest, last, &nest, x, elements_mut(write)?, pool)
-            }
+    let isa = checker.isa;
+    let step = plain(move |[x, ..], write, pool| {
+        with_number!(dtype, T => {
+            triune_kernels::reduce::<T>(isa, kind, &nest, elements(x)?, elements_mut(write)?, pool)
         })
-    }
+    });
+    checker.finish([input], &output, false, step)
 }
 
 pub(super) fn arg_reduce(checker: &Checker<'_>, command: &command::ArgReduce) -> Result<Prepared> {
@@ -116,6 +69,16 @@ pub(super) fn arg_reduce(checker: &Checker<'_>, command: &command::ArgReduce) ->
     let (dtype, wide) = (input.dtype, output.dtype == DType::I64);
     let reduced = std::array::from_fn(|index| index == *axis as usize);
     let (input, output, nest) = nest(checker, *dims, reduced, input, output)?;
-    let step = ArgReduceStep { largest: *largest, last: *last, nest, dtype, wide, isa: checker.isa };
+    let (largest, last, isa) = (*largest, *last, checker.isa);
+    let step = plain(move |[x, ..], write, pool| {
+        with_number!(dtype, T => {
+            let x = elements::<T>(x)?;
+            if wide {
+                triune_kernels::arg_reduce::<T, i64>(isa, largest, last, &nest, x, elements_mut(write)?, pool)
+            } else {
+                triune_kernels::arg_reduce::<T, i32>(isa, largest, last, &nest, x, elements_mut(write)?, pool)
+            }
+        })
+    });
     checker.finish([input], &output, false, step)
 }

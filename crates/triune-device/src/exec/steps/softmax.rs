@@ -1,13 +1,11 @@
 //! Softmax and normalization over dense tensors.
 
-use std::sync::Arc;
-
-use triune_kernels::{AxisShape, Error as KernelError, Isa, NormRow, Pool, QNorm, QNormSpec, QSoftmax};
+use triune_kernels::{AxisShape, NormRow, QNorm, QNormSpec};
 use triune_tensor::{DType, QuantParams};
 
 use super::super::{
     check::{Checker, Placed, Result, bad, expect_dtype, refused},
-    operands::{MAX_READS, Prepared, Step},
+    operands::{Prepared, plain},
 };
 use super::conv::q8;
 use super::{EIGHT_BIT, elements, elements_mut, expect_scale};
@@ -35,24 +33,6 @@ fn axis([outer, len, inner]: [u32; 3]) -> AxisShape {
     AxisShape { outer: outer as usize, len: len as usize, inner: inner as usize }
 }
 
-#[derive(Debug)]
-struct QSoftmaxStep {
-    softmax: Arc<QSoftmax>,
-    shape: AxisShape,
-}
-
-impl Step for QSoftmaxStep {
-    fn run(
-        &self,
-        [input, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        _scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        self.softmax.run(self.shape, input, write, pool)
-    }
-}
-
 pub(super) fn qsoftmax(checker: &Checker<'_>, command: &command::QSoftmax) -> Result<Prepared> {
     let command::QSoftmax { input, output, dtype, dims, input_quant, output_quant } = *command;
     expect_dtype("dtype", dtype, EIGHT_BIT)?;
@@ -63,49 +43,27 @@ pub(super) fn qsoftmax(checker: &Checker<'_>, command: &command::QSoftmax) -> Re
     let target = q8("dtype", "output_quant.zero_point", dtype, output_quant.zero_point)?;
     let shape = axis(dims);
     let softmax = checker.softmax(shape.len, target, [input_quant.scale, output_quant.scale])?;
-    checker.finish([input], &output, true, QSoftmaxStep { softmax, shape })
-}
-
-#[derive(Debug)]
-struct FSoftmaxStep {
-    shape: AxisShape,
-    isa: Isa,
-}
-
-impl Step for FSoftmaxStep {
-    fn run(
-        &self,
-        [input, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        _scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        triune_kernels::softmax(self.isa, self.shape, elements(input)?, elements_mut(write)?, pool)
-    }
+    checker.finish(
+        [input],
+        &output,
+        true,
+        plain(move |[input, ..], write, pool| softmax.run(shape, input, write, pool)),
+    )
 }
 
 pub(super) fn fsoftmax(checker: &Checker<'_>, command: &command::FSoftmax) -> Result<Prepared> {
     let input = dense(checker, "input", command.input, 4, command.dims)?;
     let output = dense(checker, "output", command.output, 4, command.dims)?;
-    checker.finish([input], &output, true, FSoftmaxStep { shape: axis(command.dims), isa: checker.isa })
-}
-
-#[derive(Debug)]
-struct QNormStep {
-    norm: QNorm,
-    shape: AxisShape,
-}
-
-impl Step for QNormStep {
-    fn run(
-        &self,
-        [input, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        _scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        self.norm.run(self.shape, input, write, pool)
-    }
+    let shape = axis(command.dims);
+    let isa = checker.isa;
+    checker.finish(
+        [input],
+        &output,
+        true,
+        plain(move |[input, ..], write, pool| {
+            triune_kernels::softmax(isa, shape, elements(input)?, elements_mut(write)?, pool)
+        }),
+    )
 }
 
 /// Constants for the elements of a row.
@@ -122,33 +80,6 @@ fn row(
     .transpose()
 }
 
-#[derive(Debug)]
-struct FNormStep {
-    len: usize,
-    epsilon: f32,
-    gamma: Option<Vec<f32>>,
-    beta: Option<Vec<f32>>,
-    isa: Isa,
-}
-
-impl Step for FNormStep {
-    fn run(
-        &self,
-        [input, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        _scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        let row = NormRow {
-            len: self.len,
-            epsilon: self.epsilon,
-            gamma: self.gamma.as_deref(),
-            beta: self.beta.as_deref(),
-        };
-        triune_kernels::normalize(self.isa, row, elements(input)?, elements_mut(write)?, pool)
-    }
-}
-
 pub(super) fn fnorm(checker: &Checker<'_>, command: &command::FNorm) -> Result<Prepared> {
     let command::FNorm { dims: [rows, len], epsilon, .. } = *command;
     let input = dense(checker, "input", command.input, 4, [1, rows, len])?;
@@ -158,7 +89,12 @@ pub(super) fn fnorm(checker: &Checker<'_>, command: &command::FNorm) -> Result<P
     }
     let gamma = row(checker, "gamma", command.gamma, len)?;
     let beta = row(checker, "beta", command.beta, len)?;
-    let step = FNormStep { len: len as usize, epsilon, gamma, beta, isa: checker.isa };
+    let len = len as usize;
+    let isa = checker.isa;
+    let step = plain(move |[input, ..], write, pool| {
+        let row = NormRow { len, epsilon, gamma: gamma.as_deref(), beta: beta.as_deref() };
+        triune_kernels::normalize(isa, row, elements(input)?, elements_mut(write)?, pool)
+    });
     checker.finish([input], &output, true, step)
 }
 
@@ -190,5 +126,10 @@ pub(super) fn qnorm(checker: &Checker<'_>, command: &command::QNorm) -> Result<P
         rounding,
     })
     .map_err(refused("dims"))?;
-    checker.finish([input], &output, true, QNormStep { norm, shape })
+    checker.finish(
+        [input],
+        &output,
+        true,
+        plain(move |[input, ..], write, pool| norm.run(shape, input, write, pool)),
+    )
 }

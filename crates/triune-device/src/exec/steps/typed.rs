@@ -6,28 +6,15 @@ use triune_tensor::{DType, function::BinaryKind};
 
 use super::super::{
     check::{Checker, Result, bad, expect_dtype, refused},
-    operands::{MAX_READS, Prepared, Step},
+    operands::{MAX_READS, Prepared, Step, plain},
 };
 use super::{elements, elements_mut, with_number};
 use crate::command;
 
-#[derive(Debug)]
-struct BinaryStep {
-    kind: BinaryKind,
-    dtype: DType,
-    shape: Broadcast,
-    isa: Isa,
-}
-
-impl Step for BinaryStep {
-    fn run(
-        &self,
-        [a, b, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        _scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        let &Self { kind, dtype, ref shape, isa } = self;
+/// A function of two elements of a type.
+fn binary_step(isa: Isa, kind: BinaryKind, dtype: DType, shape: Broadcast) -> impl Step + 'static {
+    plain(move |[a, b, ..], write, pool| {
+        let shape = &shape;
         if let Some(kind) = kind.comparison() {
             return with_number!(dtype, T => {
                 triune_kernels::compare::<T>(isa, kind, shape, elements(a)?, elements(b)?, write, pool)
@@ -61,7 +48,7 @@ impl Step for BinaryStep {
             }
             _ => Err(KernelError::Invalid("the type has no arithmetic here")),
         }
-    }
+    })
 }
 
 pub(super) fn binary(checker: &Checker<'_>, command: &command::Binary) -> Result<Prepared> {
@@ -96,7 +83,7 @@ pub(super) fn binary(checker: &Checker<'_>, command: &command::Binary) -> Result
     ];
     let [x, y, out] = [a, b, output].map(|operand| operand.element_strides());
     let shape = Broadcast::new(dims.map(|dim| dim as usize), x, y, out).map_err(refused("dims"))?;
-    checker.finish([a, b], &output, true, BinaryStep { kind, dtype, shape, isa: checker.isa })
+    checker.finish([a, b], &output, true, binary_step(checker.isa, kind, dtype, shape))
 }
 
 #[derive(Debug)]
@@ -254,43 +241,6 @@ pub(super) fn convert(checker: &Checker<'_>, command: &command::Convert) -> Resu
     checker.finish([input], &output, from.bytes() == to.bytes(), step)
 }
 
-#[derive(Debug)]
-struct SelectStep {
-    isa: Isa,
-    choice: Choice,
-    bytes: usize,
-}
-
-impl Step for SelectStep {
-    fn run(
-        &self,
-        [condition, a, b, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        _scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        macro_rules! select {
-            ($type:ty) => {
-                triune_kernels::select::<$type>(
-                    self.isa,
-                    &self.choice,
-                    condition,
-                    elements(a)?,
-                    elements(b)?,
-                    elements_mut(write)?,
-                    pool,
-                )
-            };
-        }
-        match self.bytes {
-            1 => select!(u8),
-            2 => select!(u16),
-            4 => select!(u32),
-            _ => select!(u64),
-        }
-    }
-}
-
 pub(super) fn select(checker: &Checker<'_>, command: &command::Select) -> Result<Prepared> {
     let command::Select { dims, condition, a, b, output } = command;
     expect_dtype("condition", condition.dtype, &[DType::Bool])?;
@@ -305,5 +255,31 @@ pub(super) fn select(checker: &Checker<'_>, command: &command::Select) -> Result
     ];
     let [c, x, y, out] = [condition, a, b, output].map(|operand| operand.element_strides());
     let choice = Choice::new(dims.map(|dim| dim as usize), c, x, y, out).map_err(refused("dims"))?;
-    checker.finish([condition, a, b], &output, true, SelectStep { isa: checker.isa, choice, bytes })
+    let isa = checker.isa;
+    checker.finish(
+        [condition, a, b],
+        &output,
+        true,
+        plain(move |[condition, a, b, ..], write, pool| {
+            macro_rules! select {
+                ($type:ty) => {
+                    triune_kernels::select::<$type>(
+                        isa,
+                        &choice,
+                        condition,
+                        elements(a)?,
+                        elements(b)?,
+                        elements_mut(write)?,
+                        pool,
+                    )
+                };
+            }
+            match bytes {
+                1 => select!(u8),
+                2 => select!(u16),
+                4 => select!(u32),
+                _ => select!(u64),
+            }
+        }),
+    )
 }
