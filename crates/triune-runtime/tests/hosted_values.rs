@@ -501,3 +501,24 @@ fn sequences_of_numbers_are_counted_as_plain_loops_count_them() {
     }
     assert!(most > 3.0, "{most}");
 }
+
+/// Boxes by their centers, a side of 6 each: those that lie 4 further in one of four directions share a fifth of what both cover.
+#[test]
+fn boxes_by_their_centers_reach_half_their_extents_each_way() {
+    for (x, y) in [(4.0, 0.0), (-4.0, 0.0), (0.0, 4.0), (0.0, -4.0)] {
+        let boxes = Tensor::f32(&[1, 2, 4], &[0.0, 0.0, 6.0, 6.0, x, y, 6.0, 6.0]);
+        let scores = Tensor::f32(&[1, 1, 2], &[0.9, 0.8]);
+        for (threshold, kept) in [(0.19, 1), (0.21, 2)] {
+            let operands = [
+                boxes.clone(),
+                scores.clone(),
+                Tensor::i64(&[1], &[2]),
+                Tensor::f32(&[1], &[threshold]),
+                Tensor::f32(&[1], &[0.0]),
+            ];
+            let op = NonMaxSuppression { center_point_box: true };
+            let found = &run(op.into(), &all(&operands), 1)[0];
+            assert_eq!(found.shape[0], kept, "({x}, {y}) at {threshold}");
+        }
+    }
+}
