@@ -154,15 +154,30 @@ pub(super) fn pack_read(
 ) -> bool {
     let [by_channel, by_tap, by_input] = filter.strides;
     let (inputs, used, k) = (filter.group_channels, panels.used(index), filter.taps * filter.group_channels);
-    own.clear();
     let is_row = is_inner_taps(filter) || (by_tap == inputs && by_input == 1);
-    let strides = if by_channel == 1 {
-        own.resize(k * used * size_of::<Word>(), 0);
-        for (row, to) in own.chunks_exact_mut(used * size_of::<Word>()).enumerate() {
-            read(start + row / inputs * by_tap + row % inputs * by_input, to);
+    if by_channel == 1 {
+        // Some rows of the panel at a time: all would be as much again.
+        let width = panels.width(index);
+        for from in (0..k).step_by(ROWS) {
+            let rows = ROWS.min(k - from);
+            own.clear();
+            own.resize(rows * used * size_of::<Word>(), 0);
+            for (row, to) in (from..).zip(own.chunks_exact_mut(used * size_of::<Word>())) {
+                read(start + row / inputs * by_tap + row % inputs * by_input, to);
+            }
+            let part = Filter {
+                bytes: own,
+                taps: 1,
+                group_channels: rows,
+                strides: [1, rows * used, used],
+                ..*filter
+            };
+            pack(panels, index, &part, 0, &mut panel[from * width..][..rows * width]);
         }
-        [1, inputs * used, used]
-    } else if is_row && by_channel >= k {
+        return true;
+    }
+    let strides = if is_row && by_channel >= k {
+        own.clear();
         own.resize(((used - 1) * by_channel + k) * size_of::<Word>(), 0);
         read(start, own);
         filter.strides
