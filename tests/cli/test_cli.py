@@ -356,3 +356,17 @@ def test_axrun(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, what in ((["--cores", "3"], "a multiple of 2"), (["-d", "nowhere"], "no device named")):
         assert main(["axrun", str(package / "model.json"), *arguments]) == 1
         assert what in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("12 bytes of memory are needed", "out of memory: 12 bytes"), ("", "out of memory")]
+)
+def test_memory_that_there_is_not_is_one_line(
+    text: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError(text)
+
+    monkeypatch.setattr(triune.Session, "__init__", fail)
+    assert main(["bench", str(DIGITS_INT8), "--seconds", "0.01"]) == 1
+    assert capsys.readouterr().err.startswith(f"triune: error: {said}")

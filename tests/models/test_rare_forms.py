@@ -253,6 +253,24 @@ def test_reductions_of_nothing(op: str, dtype: npt.DTypeLike, known: tuple[int, 
     np.testing.assert_array_equal(y, np.full((2, 1, 3), start, dtype), strict=True)
 
 
+@pytest.mark.parametrize("op", ["GlobalAveragePool", "GlobalMaxPool"])
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (2, 3, 7), (0, 3, 4, 5)])
+def test_global_pools_of_doubles(op: str, shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(8).normal(size=shape)
+    (y,) = run(op, 1, x)
+    axes = tuple(range(2, len(shape)))
+    expected = x.mean(axes, keepdims=True) if op == "GlobalAveragePool" else x.max(axes, keepdims=True)
+    assert y.dtype == np.float64
+    np.testing.assert_allclose(y, expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_normalization_of_images_without_rows(dtype: npt.DTypeLike) -> None:
+    x = np.zeros((2, 3, 0, 4), dtype)
+    (y,) = run("BatchNormalization", 15, x, *[np.ones(3, dtype)] * 4, known=(1, 2, 3, 4))
+    np.testing.assert_array_equal(y, x, strict=True)
+
+
 def test_windows_and_grids_over_no_images() -> None:
     images = np.zeros((0, 2, 6, 6), np.float32)
     assert run("LpPool", 11, images, kernel_shape=[2, 2])[0].shape == (0, 2, 5, 5)

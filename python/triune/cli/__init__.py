@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return 130
-    except (RuntimeError, OSError, ValueError, ImportError) as error:
+    except (RuntimeError, OSError, ValueError, ImportError, MemoryError) as error:
         from triune.cli.parser import RED, styled
 
         print(f"triune: {styled('error', RED, sys.stderr)}: {_text(error)}", file=sys.stderr)
@@ -87,4 +87,7 @@ def _text(error: Exception) -> str:
     """Return the error in one line; the system's own with the file first."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return short(f"{error.filename}: {error.strerror}")
+    if isinstance(error, MemoryError):
+        # Python's own has no text.
+        return short(f"out of memory: {error}".rstrip(": "))
     return short(" ".join(str(error).split()))

@@ -173,7 +173,7 @@ fn lower_alone(rewriter: &mut Rewriter<'_>, index: usize, affine: &Affine) {
     }
     let (mut node, channels) = (node.clone(), affine.scale.len());
     let (scale, shift) = (rounded(&affine.scale), rounded(&affine.shift));
-    if shape.rank() == 4 && channels > 0 {
+    if shape.rank() == 4 && channels > 0 && !shape[2..].contains(&0) {
         let weights = constant_f32(Shape::from([channels, 1, 1, 1]), &scale);
         let weights = constant(rewriter, affine.y, "weights", weights);
         let bias = constant(rewriter, affine.y, "bias", constant_f32(Shape::from([channels]), &shift));

@@ -177,7 +177,7 @@ impl Site<'_, '_> {
     fn global_pool(&mut self, node: &Node, op: GlobalPool) -> Option<()> {
         let x = node.inputs[0]?;
         let rank = self.shape(x)?.rank();
-        if rank == 4 || node.quant.is_some() {
+        if rank == 4 && self.dtype(x)? != DType::F64 || node.quant.is_some() {
             return None;
         }
         let kind = if op.kind == PoolKind::Max { ReduceKind::Max } else { ReduceKind::Mean };
