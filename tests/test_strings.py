@@ -392,7 +392,7 @@ graph = helper.make_graph(nodes, "g", infos[:1], infos[1:])
 opened = triune.Session(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10))
 with open("/proc/self/status") as file:
     used = next(int(line.split()[1]) << 10 for line in file if line.startswith("VmSize:"))
-resource.setrlimit(resource.RLIMIT_AS, (used + (256 << 20), -1))
+resource.setrlimit(resource.RLIMIT_AS, (used + (4 << 20), -1))
 try:
     opened.run({"x0": ["ab"]})
 except MemoryError as error:

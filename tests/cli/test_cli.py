@@ -364,7 +364,7 @@ def test_axrun(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_memory_that_there_is_not_is_one_line(
     text: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise MemoryError(text)
 
     monkeypatch.setattr(triune.Session, "__init__", fail)

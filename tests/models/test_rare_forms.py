@@ -271,6 +271,36 @@ def test_normalization_of_images_without_rows(dtype: npt.DTypeLike) -> None:
     np.testing.assert_array_equal(y, x, strict=True)
 
 
+@pytest.mark.parametrize("alpha", [1.0, 2.0])
+def test_products_of_doubles_by_what_folds_to_a_constant(alpha: float) -> None:
+    helper, array = onnx.helper, onnx.numpy_helper.from_array
+    x, w, c = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4).T.copy(), np.arange(4.0)[None]
+    nodes = [
+        helper.make_node("Transpose", ["w"], ["t"], perm=[1, 0]),
+        helper.make_node("Gemm", ["x", "t", "c"], ["y"], alpha=alpha),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "one",
+        [helper.make_tensor_value_info("x", 11, [2, 3])],
+        [helper.make_tensor_value_info("y", 11, None)],
+        [array(w, "w"), array(c, "c")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+    (y,) = triune.Session(model.SerializeToString()).run(None, {"x": x})
+    np.testing.assert_array_equal(y, alpha * (x @ w.T) + c)
+
+
+def test_strings_that_double_and_double_are_refused() -> None:
+    text = "\n".join(f"t{index + 1} = StringConcat(t{index}, t{index})" for index in range(40))
+    model = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["" : 21]> g (string[N] s) => (string[N] y) {{ t0 = Identity(s)\n{text}\n'
+        "y = StringConcat(s, t40) }"
+    )
+    with pytest.raises(triune.errors.Error, match=r"StringConcat.*a string of 33554432 bytes; 16777216 are the most"):
+        triune.Session(model.SerializeToString()).run({"s": np.array(["x" * 8])})
+
+
 def test_windows_and_grids_over_no_images() -> None:
     images = np.zeros((0, 2, 6, 6), np.float32)
     assert run("LpPool", 11, images, kernel_shape=[2, 2])[0].shape == (0, 2, 5, 5)

@@ -134,7 +134,8 @@ impl Site<'_, '_> {
         let dtype = self.dtype(a)?;
         let columns = self.shape(*node.outputs.first()?.as_ref()?)?[1];
         let addend = operand(2);
-        let known = self.rewriter.value(b).constant.is_some();
+        // No command multiplies doubles by weights.
+        let known = self.rewriter.value(b).constant.is_some() && dtype != DType::F64;
         let is_row = |constant: &Constant| {
             let last = constant.shape().last().copied().unwrap_or(1);
             constant.elements() == 1 || constant.elements() == columns && last == columns

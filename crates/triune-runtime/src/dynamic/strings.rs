@@ -13,11 +13,47 @@ use triune_tensor::{
     text::{List, Reason},
 };
 
-use super::{Element, Elements, Operands, operands};
+use super::{Element, Elements, Operands, operands, unique};
 use crate::{Error, Tensor, TensorRef};
 
-/// Elements between two looks at whether the work is to go on.
-const ROUND: usize = 1 << 12;
+/// Bytes of text between two looks at whether the work is to go on, what an element takes by itself counted in.
+const ROUND: usize = 1 << 20;
+/// What an element takes by itself: it is found in the table, or added.
+const ELEMENT: usize = 256;
+/// Most bytes of a string that is made or spelled otherwise, which nothing interrupts: a file of a kilobyte can ask for any.
+const LONGEST: usize = 16 << 20;
+
+/// When to look again.
+struct Pace {
+    left: usize,
+}
+
+impl Pace {
+    const fn new() -> Self {
+        Self { left: 0 }
+    }
+
+    /// Looks whether the work is to go on, if it is time to, before `bytes` of text are gone through.
+    fn step(&mut self, bytes: usize) -> Result<(), Error> {
+        let cost = bytes.saturating_add(ELEMENT);
+        if self.left < cost {
+            work::go_on()?;
+            self.left = ROUND;
+        }
+        self.left = self.left.saturating_sub(cost);
+        Ok(())
+    }
+}
+
+/// Refuses a string that would take too long.
+fn expect_length(at: &Operands<'_>, bytes: usize) -> Result<(), Error> {
+    if bytes > LONGEST {
+        return Err(
+            at.wrong(format!("a string of {bytes} bytes; {LONGEST} are the most that one can have here"))
+        );
+    }
+    Ok(())
+}
 
 /// Runs the step; new strings are added to the table.
 pub(crate) fn run<'a>(
@@ -63,14 +99,15 @@ fn tensor(at: &Operands<'_>, shape: &[usize], numbers: &[i64]) -> Result<Tensor,
     Ok(Tensor { dtype: DType::I64, shape, bytes })
 }
 
-/// What `make` says of each element.
-fn each(count: usize, mut make: impl FnMut(usize) -> Result<i64, Error>) -> Result<Vec<i64>, Error> {
-    let mut made = memory::with_room(count)?;
+/// What `make` says of each element; what it goes through of text, it says to the pace.
+fn each(
+    count: usize,
+    mut make: impl FnMut(usize, &mut Pace) -> Result<i64, Error>,
+) -> Result<Vec<i64>, Error> {
+    let (mut made, mut pace) = (memory::with_room(count)?, Pace::new());
     for index in 0..count {
-        if index.is_multiple_of(ROUND) {
-            work::go_on()?;
-        }
-        made.push(make(index)?);
+        pace.step(0)?;
+        made.push(make(index, &mut pace)?);
     }
     Ok(made)
 }
@@ -104,9 +141,11 @@ fn concat(at: &Operands<'_>, strings: &mut Strings) -> Result<Tensor, Error> {
         }
         place
     };
-    let joined = each(count, |index| {
+    let joined = each(count, |index, pace| {
         let [a, b] = [0, 1].map(|side| text(strings, numbers[side][place(shapes[side], index)]));
         let (a, b) = (a?, b?);
+        expect_length(at, a.len().saturating_add(b.len()))?;
+        pace.step(a.len() + b.len())?;
         let mut whole = memory::with_room(a.len() + b.len())?;
         whole.extend_from_slice(a.as_bytes());
         whole.extend_from_slice(b.as_bytes());
@@ -127,10 +166,11 @@ fn split(
     let most = most.map_or(usize::MAX, |most| most.saturating_add(1));
     // Of all elements, one behind the other.
     let mut parts: Vec<i64> = Vec::new();
-    let counts = each(numbers.len(), |index| {
+    let counts = each(numbers.len(), |index, pace| {
         let whole = text(strings, numbers[index])?;
         let before = parts.len();
         let mut add = |part: &str| -> Result<(), Error> {
+            pace.step(part.len())?;
             memory::grow(&mut parts, 1)?;
             parts.push(strings.number(part)?);
             Ok(())
@@ -173,12 +213,13 @@ fn normalize(at: &Operands<'_>, strings: &mut Strings, op: &Normalize) -> Result
     let folded = |text: &str| if op.case_sensitive { text.to_owned() } else { text.to_lowercase() };
     let stopwords: std::collections::HashSet<String> = op.stopwords.iter().map(|word| folded(word)).collect();
     let numbers = numbers(at, 0)?;
-    let mut left = memory::with_room(numbers.len().max(1))?;
-    for (index, &number) in numbers.iter().enumerate() {
-        if index.is_multiple_of(ROUND) {
-            work::go_on()?;
-        }
+    let (mut left, mut pace) = (memory::with_room(numbers.len().max(1))?, Pace::new());
+    for &number in &numbers {
         let text = text(strings, number)?;
+        if op.case != CaseChange::None || !stopwords.is_empty() {
+            expect_length(at, text.len())?;
+        }
+        pace.step(text.len())?;
         // A letter's other case takes three times its bytes at most.
         memory::check_room((text.len() as u64).saturating_mul(3))?;
         if !stopwords.is_empty() && stopwords.contains(&folded(&text)) {
@@ -223,11 +264,10 @@ fn parse(at: &Operands<'_>, strings: &Strings, to: DType) -> Result<Tensor, Erro
     let shape = Shape::new(at.input(0)?.shape).ok_or_else(|| at.wrong("too many dimensions"))?;
     let numbers = numbers(at, 0)?;
     let mut bytes = memory::with_room(numbers.len().saturating_mul(to.bytes()))?;
+    let mut pace = Pace::new();
     for (index, &number) in numbers.iter().enumerate() {
-        if index.is_multiple_of(ROUND) {
-            work::go_on()?;
-        }
         let text = text(strings, number)?;
+        pace.step(text.len())?;
         let word = parsed(&text, to).ok_or_else(|| {
             at.wrong(format!("element {index}, '{}', does not say a number of {to}", Reason(&text)))
         })?;
@@ -262,7 +302,7 @@ fn format(at: &Operands<'_>, strings: &mut Strings) -> Result<Tensor, Error> {
     let x = at.input(0)?;
     let mut elements = Elements::of(x);
     let count = x.bytes.len() / x.dtype.bytes();
-    let spelled = each(count, |_| {
+    let spelled = each(count, |_, _| {
         let text = match elements.next() {
             Some(Element::Float(real)) => spelled(real),
             Some(Element::Integer(integer)) => integer.to_string(),
@@ -283,11 +323,12 @@ fn ranks(at: &Operands<'_>, strings: &Strings) -> Result<Vec<Tensor>, Error> {
     for &number in &different {
         texts.push((text(strings, number)?, number));
     }
-    work::go_on()?;
-    texts.sort_unstable();
-    let table: Vec<i64> = texts.iter().map(|(_, number)| *number).collect();
+    let mut order = memory::with_room(texts.len())?;
+    order.extend(0..texts.len());
+    unique::sort(&mut order, |&a, &b| texts[a].cmp(&texts[b]))?;
+    let table: Vec<i64> = order.iter().map(|&place| texts[place].1).collect();
     let ranks: std::collections::HashMap<i64, i64> = table.iter().copied().zip(0..).collect();
-    let ranked = each(numbers.len(), |index| Ok(ranks[&numbers[index]]))?;
+    let ranked = each(numbers.len(), |index, _| Ok(ranks[&numbers[index]]))?;
     Ok(vec![tensor(at, at.input(0)?.shape, &ranked)?, tensor(at, &[table.len()], &table)?])
 }
 

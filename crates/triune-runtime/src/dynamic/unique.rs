@@ -25,7 +25,7 @@ fn compare(a: Element, b: Element) -> Ordering {
 }
 
 /// Sorts as `sort_by` does, so that of equal ones the one that stands first comes first, as long as nobody stops the work.
-fn sort(places: &mut Vec<usize>, order: impl Fn(&usize, &usize) -> Ordering) -> Result<(), Error> {
+pub(super) fn sort(places: &mut Vec<usize>, order: impl Fn(&usize, &usize) -> Ordering) -> Result<(), Error> {
     let mut width = 1 << 12;
     for run in places.chunks_mut(width) {
         work::go_on()?;
