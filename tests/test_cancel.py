@@ -168,7 +168,7 @@ def test_servers_refuse_what_is_absurd(server: _native.BoardServer) -> None:
 
 def test_models_on_the_host_are_refused_and_the_limit_can_be_set() -> None:
     program = """
-import os, sys
+import os, re, sys
 import triune
 from triune.megenginelite import LiteNetwork
 from triune.errors import UnsupportedError
@@ -185,6 +185,12 @@ def lite():
     LiteNetwork().load(io.BytesIO(model))
 assert triune.work_limit() == 1000
 assert refused(lambda: triune.Session(model)) and refused(lite)
+# What is recommended is enough for all of it.
+try:
+    triune.Session(model)
+except UnsupportedError as error:
+    triune.set_work_limit(int(re.search(r"TRIUNE_WORK_LIMIT=(\\d+)", str(error))[1]))
+assert not refused(lambda: triune.Session(model))
 triune.set_work_limit(10**7)
 assert triune.work_limit() == 10**7
 assert not refused(lambda: triune.Session(model)) and not refused(lite)

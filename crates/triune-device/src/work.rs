@@ -84,11 +84,13 @@ impl Tally {
 
     /// Refuses what is more than the limit.
     pub(crate) fn check(&self, limit: u64) -> Result<(), Error> {
-        if self.total <= limit {
-            return Ok(());
-        }
+        if self.total <= limit { Ok(()) } else { Err(self.refused(limit)) }
+    }
+
+    /// What is said where it is more.
+    pub(crate) fn refused(&self, limit: u64) -> Error {
         let (index, mnemonic, work) = self.largest;
-        Err(Error::TooMuchWork { index, mnemonic, work, total: self.total, limit })
+        Error::TooMuchWork { index, mnemonic, work, total: self.total, limit }
     }
 }
 

@@ -101,6 +101,10 @@ fn the_limit_counts_all_commands_of_a_run() {
     let three = Bench::alone(&[one; 3], &Constants::default(), SIZES);
     let error = three.executor(Isa::best()).err();
     assert!(matches!(error, Some(Error::TooMuchWork { total, .. }) if total == 3 << 42), "{error:?}");
+    // Those behind the one that is too much, too.
+    let five = Bench::alone(&[one; 5], &Constants::default(), SIZES);
+    let error = five.executor(Isa::best()).err();
+    assert!(matches!(error, Some(Error::TooMuchWork { total, .. }) if total == 5 << 42), "{error:?}");
     // The board's jobs are several streams.
     let board = LocalBoard::open("zg330", true, 1).expect("builtin");
     let job = job(&board, &[one, one, one]);

@@ -226,7 +226,9 @@ impl Decoded {
             let mnemonic = opcode.mnemonic();
             if opcode != Opcode::End {
                 tally.add(index, &command);
-                tally.check(limit)?;
+                if tally.check(limit).is_err() {
+                    return Err(too_much(tally, reader, index + 1, limit));
+                }
                 // Packing large weights takes long.
                 work::go_on()?;
                 let guard = guard.as_ref().map(|guard| guard.at(index, mnemonic));
@@ -533,6 +535,16 @@ impl Decoded {
         }
         Ok(())
     }
+}
+
+/// Why a program is too much work, with what all of its commands take: those from `index` on are still to be read.
+fn too_much(mut tally: Tally, mut reader: CommandReader<'_>, mut index: usize, limit: u64) -> Error {
+    // What is no command is not what is wrong here.
+    while let Ok(Some(command)) = reader.next() {
+        tally.add(index, &command);
+        index += 1;
+    }
+    tally.refused(limit)
 }
 
 /// All bytes of the segments of some kinds.
