@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
-__all__ = ["html_table", "nearest", "short"]
+__all__ = ["html_table", "nearest", "short", "shortened"]
 
 
 def short(text: str) -> str:
@@ -13,6 +13,11 @@ def short(text: str) -> str:
     from triune import _native
 
     return _native.message(text.encode("utf-8", "backslashreplace").decode())
+
+
+def shortened(arguments: Iterable[object]) -> Iterator[object]:
+    """Yield an exception's arguments, of which texts are shortened where a file or a program made them long."""
+    return (short(argument) if isinstance(argument, str) else argument for argument in arguments)
 
 
 def nearest(name: object, names: Iterable[str], has: str) -> str:

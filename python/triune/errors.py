@@ -42,7 +42,7 @@ from triune._native import (
     SettingError,
     UnsupportedError,
 )
-from triune._text import short
+from triune._text import shortened
 
 __all__ = [
     "ArgumentError",
@@ -68,7 +68,7 @@ __all__ = [
 
 def _short_message(self: Error, *args: object) -> None:
     """Take the message, which is shortened where a file or a program made it long."""
-    RuntimeError.__init__(self, *(short(arg) if isinstance(arg, str) else arg for arg in args))
+    RuntimeError.__init__(self, *shortened(args))
 
 
 # The core cuts what it says itself; what Python says of an argument has the argument in it, of whatever length.

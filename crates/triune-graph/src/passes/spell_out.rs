@@ -210,6 +210,35 @@ impl Site<'_, '_> {
         Some(self.emit(Op::Slice(Slice), &[x, starts, ends, axes, steps]))
     }
 
+    /// What a tap of a window sees of a padded image, at each of the window's places.
+    fn seen(
+        &mut self,
+        image: ValueId,
+        tap: [usize; 2],
+        places: [usize; 2],
+        stride: [usize; 2],
+        dilation: [usize; 2],
+    ) -> Option<ValueId> {
+        let starts = [0, 1].map(|axis| tap[axis] * dilation[axis]);
+        let ends = [0, 1].map(|axis| starts[axis] + (places[axis] - 1) * stride[axis] + 1);
+        self.window(image, starts, ends, stride)
+    }
+
+    /// What `part` makes for each tap of a window, row by row, put together by `join`.
+    fn over_taps(
+        &mut self,
+        kernel: [usize; 2],
+        join: BinaryKind,
+        mut part: impl FnMut(&mut Self, [usize; 2]) -> Option<ValueId>,
+    ) -> Option<ValueId> {
+        let mut total = None;
+        for tap in (0..kernel[0]).flat_map(|row| (0..kernel[1]).map(move |column| [row, column])) {
+            let own = part(self, tap)?;
+            total = Some(total.map_or(own, |total| self.emit(join, &[total, own])));
+        }
+        total
+    }
+
     /// The integers of an operand, if they are known.
     fn known(&self, node: &Node, index: usize) -> Option<Vec<i64>> {
         let id = node.inputs.get(index).copied().flatten()?;
@@ -310,24 +339,17 @@ impl Site<'_, '_> {
             let pads = self.list(&[0, 0, top, left, 0, 0, bottom, right])?;
             image = self.emit(Op::Pad(Pad { mode: PadMode::Constant }), &[x, pads]);
         }
-        let mut total = None;
-        for (row, column) in (0..kernel[0]).flat_map(|row| (0..kernel[1]).map(move |column| (row, column))) {
-            let starts = [row * op.dilation[0], column * op.dilation[1]];
-            let ends = [0, 1].map(|axis| starts[axis] + (result[2 + axis].max(1) - 1) * op.stride[axis] + 1);
-            let pixels = self.window(image, starts, ends, op.stride)?;
-            let pixels = self.reshape(pixels, &[shape[0], groups, shape[1] / groups, area])?;
-            let tap = self.window(weights, [row, column], [row + 1, column + 1], [1, 1])?;
+        let outs = [result[2], result[3]].map(|out| out.max(1));
+        let total = self.over_taps(kernel, BinaryKind::Add, |site, tap| {
+            let pixels = site.seen(image, tap, outs, op.stride, op.dilation)?;
+            let pixels = site.reshape(pixels, &[shape[0], groups, shape[1] / groups, area])?;
+            let tap = site.window(weights, tap, tap.map(|at| at + 1), [1, 1])?;
             let dims = [groups, taps[0] / groups, taps[1]];
-            let tap = self.reshape(tap, &[&[1], dims.as_slice()].concat())?;
-            let wish = self.list(&[&[shape[0]], dims.as_slice()].concat())?;
-            let tap = self.emit(Op::Expand(Expand), &[tap, wish]);
-            let product = self.emit(Op::MatMul(MatMul::default()), &[tap, pixels]);
-            total = Some(match total {
-                Some(total) => self.emit(BinaryKind::Add, &[total, product]),
-                None => product,
-            });
-        }
-        let total = total?;
+            let tap = site.reshape(tap, &[&[1], dims.as_slice()].concat())?;
+            let wish = site.list(&[&[shape[0]], dims.as_slice()].concat())?;
+            let tap = site.emit(Op::Expand(Expand), &[tap, wish]);
+            Some(site.emit(Op::MatMul(MatMul::default()), &[tap, pixels]))
+        })?;
         let wish = self.list(&result)?;
         let Some(bias) = node.inputs.get(2).copied().flatten() else {
             self.finish(Op::Reshape(Reshape { allow_zero: true }), &[total, wish], node);

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from triune import _native
-from triune._text import short
+from triune._text import shortened
 
 __all__ = [
     "ConnectionError",
@@ -21,7 +21,7 @@ __all__ = [
 class _Error(RuntimeError):
     def __init__(self, *args: object) -> None:
         """Take the message, which is shortened where a file or a program made it long."""
-        super().__init__(*(short(arg) if isinstance(arg, str) else arg for arg in args))
+        super().__init__(*shortened(args))
 
 
 class ConnectionError(_Error):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from triune._text import short
+from triune._text import shortened
 
 __all__ = ["Error", "InternalError", "XirWarning", "native_errors"]
 
@@ -15,7 +15,7 @@ class Error(RuntimeError):
 
     def __init__(self, *args: object) -> None:
         """Take the message, which is shortened where a file or a program made it long."""
-        super().__init__(*(short(arg) if isinstance(arg, str) else arg for arg in args))
+        super().__init__(*shortened(args))
 
     # Whether the message has the file and the place in it.
     _says_where = False

@@ -5,7 +5,7 @@ use triune_tensor::{DType, Shape, function::PoolKind};
 use super::{MOST_TAPS, Site};
 use crate::{
     Constant, Node, Op,
-    ops::{AutoPad, BinaryKind, Identity, Pad, PadMode, Pool, Where},
+    ops::{BinaryKind, Identity, Pad, PadMode, Pool, Where},
 };
 
 /// The window along one axis.
@@ -21,18 +21,10 @@ struct Axis {
 }
 
 impl Axis {
-    /// Along axis `axis` of an operand and a result of these extents; there is a result.
+    /// Along axis `axis` of an operand and a result of these extents; there is a result. Inference has fixed the padding.
     fn new(op: &Pool, axis: usize, extent: usize, out: usize) -> Self {
         let [kernel, stride, dilation] = [op.kernel, op.stride, op.dilation].map(|each| each[axis]);
-        let mut own = Self { extent, kernel, stride, dilation, before: 0, behind: 0, out };
-        let total = own.reached().saturating_sub(extent);
-        (own.before, own.behind) = match op.auto_pad {
-            AutoPad::Explicit => (op.pad[axis], op.pad[axis + 2]),
-            AutoPad::Valid => (0, 0),
-            AutoPad::SameUpper => (total / 2, total - total / 2),
-            AutoPad::SameLower => (total - total / 2, total / 2),
-        };
-        own
+        Self { extent, kernel, stride, dilation, before: op.pad[axis], behind: op.pad[axis + 2], out }
     }
 
     /// Elements from the first that the window sees to its last.
@@ -89,19 +81,9 @@ impl Site<'_, '_> {
             let pads = self.list(&[0, 0, top, left, 0, 0, bottom, right])?;
             image = self.emit(Op::Pad(Pad { mode: PadMode::Constant }), &[image, pads, border]);
         }
-        let mut total = None;
-        for (row, column) in
-            (0..op.kernel[0]).flat_map(|row| (0..op.kernel[1]).map(move |column| (row, column)))
-        {
-            let starts = [row * op.dilation[0], column * op.dilation[1]];
-            let ends = [0, 1].map(|axis| starts[axis] + (axes[axis].out - 1) * op.stride[axis] + 1);
-            let seen = self.window(image, starts, ends, op.stride)?;
-            total = Some(match total {
-                Some(total) => self.emit(join, &[total, seen]),
-                None => seen,
-            });
-        }
-        let total = total?;
+        let outs = axes.map(|axis| axis.out);
+        let total =
+            self.over_taps(op.kernel, join, |site, tap| site.seen(image, tap, outs, op.stride, op.dilation))?;
         let PoolKind::Average { count_include_pad } = op.kind else {
             self.finish(Op::Identity(Identity), &[total], node);
             return Some(());
