@@ -6,8 +6,8 @@ use passes_common::{Numbers, count, distance};
 use triune_graph::{
     Constant, Graph, Op, Provenance, Value, ValueId,
     ops::{
-        BinaryKind, Concat, Flatten, GlobalPool, Identity, Pad, PadMode, PoolKind, Reshape, Softmax, Stage,
-        Transpose, UnaryKind,
+        BinaryKind, Concat, Flatten, GlobalPool, Identity, Pad, PadMode, PoolKind, Reduce, ReduceKind,
+        Reshape, Softmax, Stage, Transpose, Unary, UnaryKind,
     },
     passes::{self, quantize},
 };
@@ -457,4 +457,70 @@ fn what_passes_add_is_told_from_what_the_network_calls_so() {
     let added = graph.values.iter().filter(|value| value.provenance != Provenance::Network);
     let added_by: Vec<&Provenance> = added.map(|value| &value.provenance).collect();
     assert_eq!(added_by, [&Provenance::Same { value: name, quant: params }]);
+}
+
+/// A convolution over one axis is one over two between reshapes; the limit behind it still joins it.
+#[test]
+fn limits_behind_reorderings_join_the_product() {
+    for (seed, moves) in [(41, 1), (42, 2)] {
+        let numbers = &mut Numbers::new(seed);
+        let out = numbers.params(DType::U8, 8.0);
+        let graph = between(numbers, &[1, 3, 6, 5], out, DType::U8, |builder, numbers, x, params| {
+            let mut y = quantized_conv(builder, numbers, x, params, false);
+            let shapes: [&[i64]; 2] = [&[1, 4, 30], &[4, 30]];
+            for shape in &shapes[..moves] {
+                let shape = builder.constant(&Tensor::i64(&[shape.len()], shape));
+                y = builder.node(Op::Reshape(Reshape { allow_zero: false }), &[y, shape]);
+            }
+            builder.unary(UnaryKind::Relu, y)
+        });
+        let quantized = check(numbers, &graph, &[1, 3, 6, 5], out.scale);
+        assert_eq!(count(&quantized, |op| matches!(op, Op::Unary(_))), 0);
+    }
+}
+
+/// Others read what is between: the limit stays where it is.
+#[test]
+fn limits_behind_what_others_read_stay() {
+    let numbers = &mut Numbers::new(43);
+    let mut builder = GraphBuilder::new();
+    let x = builder.input("x", DType::F32, &[1, 3, 6, 5]);
+    let params = numbers.params(DType::I8, 2.0);
+    let x = builder.quantize_dequantize(x, params, DType::I8);
+    let y = quantized_conv(&mut builder, numbers, x, params, false);
+    let shape = builder.constant(&Tensor::i64(&[3], &[1, 4, 30]));
+    let y = builder.node(Op::Reshape(Reshape { allow_zero: false }), &[y, shape]);
+    let limited = builder.unary(UnaryKind::Relu, y);
+    let limited = builder.quantize_dequantize(limited, params, DType::I8);
+    let graph = builder.finish_inferred(&[y, limited]);
+    let mut quantized = graph.clone();
+    quantize(&mut quantized).expect("a sound graph");
+    let x = numbers.reals(&[1, 3, 6, 5], 2.5);
+    let before = interpret(&graph, &[("x", x.clone())]);
+    let after = interpret(&quantized, &[("x", x)]);
+    for (before, after) in before.iter().zip(&after) {
+        assert!(distance(before, after) <= params.scale * 1.001);
+    }
+    assert_eq!(count(&quantized, |op| matches!(op, Op::Unary(Unary { kind: UnaryKind::Relu }))), 1);
+}
+
+/// Means and maxima over any axes are pools over integers, beside the mean of the elements themselves.
+#[test]
+fn reductions_over_any_axes_are_pools() {
+    for (at, axes) in
+        [vec![1], vec![2], vec![0], vec![1, 2], vec![0, 2], vec![0, 1, 2]].into_iter().enumerate()
+    {
+        for kind in [ReduceKind::Mean, ReduceKind::Max] {
+            for keep_dims in [false, true] {
+                let numbers = &mut Numbers::new(50 + at as u64);
+                let out = numbers.params(DType::I8, 2.0);
+                let graph = between(numbers, &[2, 7, 5], out, DType::I8, |builder, _, x, _| {
+                    builder.node(Op::Reduce(Reduce { kind, axes: Some(axes.clone()), keep_dims }), &[x])
+                });
+                let quantized = check(numbers, &graph, &[2, 7, 5], out.scale);
+                let pools = count(&quantized, |op| matches!(op, Op::GlobalPool(_)));
+                assert_eq!(pools, 1, "{:#?}", quantized.nodes);
+            }
+        }
+    }
 }

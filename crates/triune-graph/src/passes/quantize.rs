@@ -8,6 +8,7 @@ pub(super) mod composite;
 pub(super) mod movement;
 mod operator;
 pub(super) mod pattern;
+mod reduction;
 pub(super) mod table;
 
 use super::rewrite::Rewriter;
@@ -33,6 +34,8 @@ pub fn quantize(graph: &mut Graph) -> Result<bool, Error> {
     for index in 0..rewriter.len() {
         state_type(&mut rewriter, index);
         composite::join_gelu(&mut rewriter, index);
+        reduction::as_pool(&mut rewriter, index);
+        movement::raise_limit(&mut rewriter, index);
     }
     let mut quantizers = movement::Quantizers::new(&rewriter);
     for index in (0..rewriter.len()).rev() {

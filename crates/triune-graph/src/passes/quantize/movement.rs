@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Constant, Node, Op, Provenance, Value, ValueId, ValueIds,
-    ops::{Pad, PadMode, PoolKind, ResizeMode},
+    ops::{Pad, PadMode, PoolKind, ResizeMode, Unary, UnaryKind},
 };
 
 /// Rewrites `DequantizeLinear` → movement to movement → `DequantizeLinear`. Returns whether it did.
@@ -196,6 +196,58 @@ pub(super) fn raise_quantizer(
     rewriter.move_to(index, place);
     rewriter.replace(index, node);
     Some(raised)
+}
+
+/// Rewrites product → reorderings → limit to product → limit → reorderings: a convolution over one axis is one over two between
+/// reshapes, and what limits it lies behind these. Returns whether it did.
+pub(super) fn raise_limit(rewriter: &mut Rewriter<'_>, index: usize) -> bool {
+    raised_limit(rewriter, index).is_some()
+}
+
+fn raised_limit(rewriter: &mut Rewriter<'_>, index: usize) -> Option<()> {
+    let limit = rewriter.get(index)?;
+    let is_limit = matches!(&limit.op, Op::Unary(Unary { kind: UnaryKind::Relu | UnaryKind::Clip(_) }))
+        && limit.quant.is_none();
+    is_limit.then_some(())?;
+    let mut limit = limit.clone();
+    let (real, output) = (limit.inputs.first().copied()??, limit.outputs.first().copied()??);
+    // What is between, from the limit on.
+    let mut moves = Vec::new();
+    let mut at = real;
+    let place = loop {
+        let (place, node) = rewriter.producer(at)?;
+        rewriter.is_private(at).then_some(())?;
+        match &node.op {
+            Op::Conv(_) | Op::Gemm(_) | Op::MatMul(_) => break place,
+            op if is_reordering(op) => {
+                moves.push(place);
+                at = node.inputs.first().copied()??;
+            }
+            _ => return None,
+        }
+    };
+    let &last = moves.first()?;
+    let value = rewriter.value(at);
+    let name = format!("{}:limited", value.name);
+    let value = Value { dtype: value.dtype, shape: value.shape.clone(), ..Value::named(name) };
+    let limited = rewriter.add_value(value);
+    limit.inputs[0] = Some(at);
+    limit.outputs = smallvec![Some(limited)];
+    let first = *moves.last()?;
+    rewriter.remove(index);
+    let mut node = rewriter.get(first)?.clone();
+    rewriter.add_node(limit, place);
+    node.inputs[0] = Some(limited);
+    if first == last {
+        node.outputs = smallvec![Some(output)];
+    }
+    rewriter.replace(first, node);
+    if first != last {
+        let mut node = rewriter.get(last)?.clone();
+        node.outputs = smallvec![Some(output)];
+        rewriter.replace(last, node);
+    }
+    Some(())
 }
 
 /// Whether the operator's only result has elements of its first operand, each at most once.
