@@ -86,7 +86,7 @@ class Builder:
         self.channels[joint] = 48
         return [fine, self.act(self.conv(joint, 32), kind)]
 
-    def save(self, path: Path, **outputs: str) -> Path:
+    def save(self, path: Path, opset: int = 17, **outputs: str) -> Path:
         """Write a model that gives the tensors under these names."""
         for name, tensor in outputs.items():
             for node in self.nodes:
@@ -95,7 +95,7 @@ class Builder:
         values = [helper.make_empty_tensor_value_info(name) for name in outputs]
         image = helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, SIZE, SIZE])
         graph = helper.make_graph(self.nodes, "network", [image], values, self.constants)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
         model = onnx.shape_inference.infer_shapes(model, strict_mode=True)
         onnx.checker.check_model(model)
         onnx.save(model, path)
@@ -190,6 +190,76 @@ def segmenter(path: Path) -> Path:
     logits = b.conv(b.act(b.conv(joint, 24), "relu"), 5, 1, spread=2)
     large = b.node("Resize", logits, "", b.constant([1, 1, 4, 4]), mode="linear", name="enlarge")
     return b.save(path, logits=large, classes=b.node("ArgMax", large, axis=1, keepdims=0, name="best"))
+
+
+def normalized(b: Builder, x: str, width: int, *, centred: bool = True, inverse: bool = False) -> str:
+    """Normalize over the last axis as exporters spell it out: by mean and deviation, or by the root mean square."""
+    if centred:
+        x = b.node("Sub", x, b.node("ReduceMean", x, axes=[-1]))
+    square = b.node("Pow", x, b.constant(2.0))
+    root = b.node("Sqrt", b.node("Add", b.node("ReduceMean", square, axes=[-1]), b.constant(1e-6)))
+    y = b.node("Mul", x, b.node("Reciprocal", root)) if inverse else b.node("Div", x, root)
+    y = b.node("Mul", y, b.constant(b.random.uniform(0.5, 1.5, width)))
+    return str(b.node("Add", y, b.constant(b.random.normal(0, 0.1, width)))) if centred else str(y)
+
+
+def gelu(b: Builder, x: str, *, by_tanh: bool = False) -> str:
+    """Spell out a Gelu, exactly or by a hyperbolic tangent."""
+    if by_tanh:
+        cube = b.node("Mul", b.node("Pow", x, b.constant(3.0)), b.constant(0.044715))
+        gate = b.node("Tanh", b.node("Mul", b.node("Add", x, cube), b.constant(np.sqrt(2 / np.pi))))
+        return str(b.node("Mul", b.node("Mul", b.constant(0.5), x), b.node("Add", gate, b.constant(1.0))))
+    gate = b.node("Erf", b.node("Div", x, b.constant(np.sqrt(2))))
+    return str(b.node("Mul", b.node("Mul", x, b.node("Add", gate, b.constant(1.0))), b.constant(0.5)))
+
+
+def softmax(b: Builder, x: str) -> str:
+    """Spell out a softmax over the last axis."""
+    powers = b.node("Exp", b.node("Sub", x, b.node("ReduceMax", x, axes=[-1])))
+    return str(b.node("Div", powers, b.node("ReduceSum", powers, b.constant([-1], np.int64), keepdims=1)))
+
+
+def transformer(path: Path, *, root_mean_square: bool = False, opset: int = 13) -> Path:
+    """Patches, blocks of attention and two products with normalizations before them, the mean, classes; nothing by its name.
+
+    Some channels of what goes past the blocks are larger than the others, as in trained networks. With `root_mean_square`,
+    normalizations that take no mean away, and Gelus by tanh.
+    """
+    b = Builder(11)
+    width, heads, tokens = 48, 3, 64
+    each = width // heads
+
+    def linear(x: str, inputs: int, outputs: int, gain: float = 1.0) -> str:
+        weights = b.random.normal(0, gain / np.sqrt(inputs), (inputs, outputs))
+        return str(
+            b.node("Add", b.node("MatMul", x, b.constant(weights)), b.constant(b.random.normal(0, 0.1, outputs)))
+        )
+
+    def split(x: str, order: list[int]) -> str:
+        return str(
+            b.node("Transpose", b.node("Reshape", x, b.constant([1, tokens, heads, each], np.int64)), perm=order)
+        )
+
+    def normal(x: str) -> str:
+        return normalized(b, x, width, centred=not root_mean_square, inverse=root_mean_square)
+
+    loud = np.where(np.arange(width) % 12 == 5, 8.0, 1.0).reshape(-1, 1, 1, 1)
+    kernel = b.constant(b.random.normal(0, np.sqrt(1 / 192), (width, 3, 8, 8)) * loud)
+    x = b.node("Conv", "image", kernel, b.constant(b.random.normal(0, 0.1, width)), strides=[8, 8], kernel_shape=[8, 8])
+    x = b.node("Transpose", b.node("Reshape", x, b.constant([1, width, tokens], np.int64)), perm=[0, 2, 1])
+    x = b.node("Add", x, b.constant(b.random.normal(0, 0.3, (1, tokens, width))))
+    for _ in range(4):
+        y = normal(x)
+        q, k, v = (linear(y, width, width) for _ in range(3))
+        scores = b.node("MatMul", split(q, [0, 2, 1, 3]), split(k, [0, 2, 3, 1]))
+        scores = softmax(b, b.node("Div", scores, b.constant(np.sqrt(each))))
+        mixed = b.node("Transpose", b.node("MatMul", scores, split(v, [0, 2, 1, 3])), perm=[0, 2, 1, 3])
+        mixed = b.node("Reshape", mixed, b.constant([1, tokens, width], np.int64))
+        x = b.node("Add", x, linear(mixed, width, width))
+        hidden = gelu(b, linear(normal(x), width, 4 * width), by_tanh=root_mean_square)
+        x = b.node("Add", x, linear(hidden, 4 * width, width))
+    x = b.node("ReduceMean", normal(x), axes=[1], keepdims=0)
+    return b.save(path, opset, logits=linear(x, width, 10, gain=3.0))
 
 
 def samples(count: int, seed: int = 5) -> list[dict[str, Array]]:

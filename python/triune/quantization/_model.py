@@ -5,7 +5,7 @@ Knows which operators there are and which of their operands are data; knows noth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from triune.errors import ArgumentError, FileError
 
 __all__ = [
+    "FUNCTION",
     "LIMITS",
     "MOVES",
     "PRODUCTS",
@@ -68,7 +69,11 @@ MOVES = {
 }
 """What gives elements of its first operand back, so that they keep their scale; `Network.moves` knows the exceptions."""
 
+FUNCTION = "Function"
+"""What the operators of a function of one value are together."""
+
 _COMPUTED = {
+    FUNCTION,
     "Add",
     "AveragePool",
     "BatchNormalization",
@@ -290,23 +295,51 @@ class Network:
 
         graph = model.graph
         self.model = model
+        self.functions: dict[tuple[str, str], Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]] = {}
+        """What a group of operators makes of values, by its operand and its result."""
+        self._to_array = numpy_helper.to_array
+        self._groups: dict[str, list[Any]] = {}
+        self._inside: dict[str, str] = {}
         self.nodes: list[Any] = list(graph.node)
         self._tensors = {tensor.name: tensor for tensor in graph.initializer}
-        self._to_array = numpy_helper.to_array
         self.inputs = [value.name for value in graph.input if value.name not in self._tensors]
         self.outputs = [value.name for value in graph.output]
-        self.makers = {name: index for index, node in enumerate(self.nodes) for name in node.output if name}
-        self.readers: dict[str, list[int]] = {}
-        for index, node in enumerate(self.nodes):
-            for name in dict.fromkeys([*node.input, *sorted(_captured(node))]):
-                if name:
-                    self.readers.setdefault(name, []).append(index)
+        self._index()
         infos = [*graph.value_info, *graph.input, *graph.output]
         self._floats = {info.name for info in infos if info.type.tensor_type.elem_type == TensorProto.FLOAT}
         self._floats |= {tensor.name for tensor in graph.initializer if tensor.data_type == TensorProto.FLOAT}
         self._ranks = {
             info.name: len(info.type.tensor_type.shape.dim) for info in infos if info.type.tensor_type.HasField("shape")
         }
+
+    def _index(self) -> None:
+        self.makers = {name: index for index, node in enumerate(self.nodes) for name in node.output if name}
+        self.readers: dict[str, list[int]] = {}
+        for index, node in enumerate(self.nodes):
+            for name in dict.fromkeys([*node.input, *sorted(_captured(node))]):
+                if name:
+                    self.readers.setdefault(name, []).append(index)
+
+    def join(self, groups: Iterable[tuple[Sequence[int], Any]]) -> None:
+        """Let each of these groups of nodes be one node, at the place of its last. The model stays as it is."""
+        last: dict[int, Any] = {}
+        gone: set[int] = set()
+        for order, node in groups:
+            members = [self.nodes[at] for at in order]
+            # An operator that there is stands for itself.
+            self._groups[node.output[0]] = [node] if node.op_type == "Softmax" else members
+            for member in members:
+                self._inside |= dict.fromkeys([member.name, *filter(None, member.output)], node.output[0])
+            last[order[-1]] = node
+            gone |= set(order)
+        self.nodes = [
+            last.get(index, node) for index, node in enumerate(self.nodes) if index in last or index not in gone
+        ]
+        self._index()
+
+    def operators(self, node: Any) -> list[Any]:
+        """Return the operators that a node is in the file: itself, or those of a group."""
+        return self._groups.get(node.output[0], [node]) if node.output else [node]
 
     def is_constant(self, name: str) -> bool:
         """Return whether a tensor is one of the file's."""
@@ -365,7 +398,8 @@ class Network:
         named = [index for index, node in enumerate(self.nodes) if node.name == name]
         if named:
             return named
+        name = self._inside.get(name, name)
         if name in self.makers:
             return [self.makers[name]]
-        names = [node.name for node in self.nodes] + list(self.makers)
+        names = [node.name for node in self.nodes] + [*self.makers, *self._inside]
         raise ArgumentError(f"{option}: the model has no node or tensor {name!r}{_similar(name, names)}")

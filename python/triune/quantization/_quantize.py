@@ -27,6 +27,7 @@ from triune.batch._pictures import Format
 from triune.errors import ArgumentError, QuantizationWarning, UnsupportedError
 from triune.quantization._check import OutputCheck, check_outputs
 from triune.quantization._equalize import channels_of, equalize_layers, note_factors, peaks_of
+from triune.quantization._groups import join_groups
 from triune.quantization._mixed import Trial, mix
 from triune.quantization._model import PRODUCTS, QUANTIZED, Array, Network, Refused, prepare, read
 from triune.quantization._regions import DECODE, choose
@@ -255,6 +256,7 @@ class _Work:
         self, prepared: Any, inputs: dict[str, Expected], options: QuantizationOptions, say: Callable[[str], None]
     ) -> None:
         self.network = Network(prepared)
+        join_groups(self.network, wide=options.act == "s16" or options.mixed == "16")
         self.wide: list[int] = []
         self.count = 0
         self._options = options
@@ -346,14 +348,19 @@ class _Work:
 
     def kept_float(self) -> dict[str, str]:
         """Return why, for each operator over floats that stays in float."""
-        nodes = self.network.nodes
-        over_floats = (index for index in sorted(self._why) if self.network.data(nodes[index]))
-        return {nodes[index].name: self._why[index] for index in over_floats}
+        network = self.network
+        over_floats = (index for index in sorted(self._why) if network.data(network.nodes[index]))
+        return {
+            operator.name: self._why[index]
+            for index in over_floats
+            for operator in network.operators(network.nodes[index])
+        }
 
     def notes(self) -> list[str]:
         """Say what stays in float and why."""
         reasons: dict[str, list[str]] = {}
-        kinds = {node.name: node.op_type for node in self.network.nodes}
+        network = self.network
+        kinds = {operator.name: operator.op_type for node in network.nodes for operator in network.operators(node)}
         for name, reason in self.kept_float().items():
             if reason != "computes on no floats":
                 reasons.setdefault(reason, []).append(name)

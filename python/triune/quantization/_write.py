@@ -147,7 +147,7 @@ class Layout:
             return None
         first = readers[0]
         if len(readers) == 1:
-            return FUNCTIONS.get(first.op_type)
+            return network.functions.get((name, first.output[0]), FUNCTIONS.get(first.op_type))
         # x · sigmoid(x), in two operators that both read x.
         gates = [reader for reader in readers if reader.op_type == "Sigmoid"]
         products = [reader for reader in readers if reader.op_type == "Mul"]
@@ -255,7 +255,7 @@ class _Writer:
                 self._integer_operands(index, copy, width)
                 for at, name in enumerate(node.output):
                     copy.output[at] = self._made_name(name)
-            self._nodes.append(copy)
+            self._nodes += self._operators(node, copy)
             for name in node.output:
                 self._quantize_made(name)
         model = self._written.model
@@ -270,6 +270,23 @@ class _Writer:
             model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
         model.producer_name = "triune"
         return self._written
+
+    def _operators(self, node: Any, copy: Any) -> list[Any]:
+        """Return the operators that a node stands for, with the operands and the result that its copy has."""
+        import onnx
+
+        members = self._network.operators(node)
+        if len(members) == 1 and members[0] is node:
+            return [copy]
+        renamed = dict(zip([*node.input, *node.output], [*copy.input, *copy.output], strict=True))
+        found = []
+        for member in members:
+            own = onnx.NodeProto()
+            own.CopyFrom(member)
+            for names in (own.input, own.output):
+                names[:] = [renamed.get(name, name) for name in names]
+            found.append(own)
+        return found
 
     def _join_parts(self) -> None:
         """Give parts of a Concat its scale where theirs would be much the same: rounding twice is worse than once.

@@ -1,0 +1,403 @@
+"""Operators that spell out one: functions of a value, normalizations, a softmax. What is between them is never rounded.
+
+Exporters write a LayerNormalization as nine operators, a Gelu as five. Rounded one by one, squares and variances would share
+eight bits with what they come from; as one operator only its operand and its result are rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from triune.quantization._model import FUNCTION, LIMITS, PRODUCTS, Array, Network, attribute
+from triune.quantization._statistics import session
+
+__all__ = ["join_groups"]
+
+Floats = npt.NDArray[np.float64]
+
+_SMOOTH = {
+    "Abs",
+    "Celu",
+    "Clip",
+    "Cos",
+    "Elu",
+    "Erf",
+    "Exp",
+    "Gelu",
+    "HardSigmoid",
+    "HardSwish",
+    "LeakyRelu",
+    "Log",
+    "Mish",
+    "Neg",
+    "Reciprocal",
+    "Relu",
+    "Selu",
+    "Sigmoid",
+    "Sin",
+    "Softplus",
+    "Sqrt",
+    "Tanh",
+}
+"""Functions of one value."""
+
+_ARITHMETIC = {"Add", "Div", "Mul", "Pow", "Sub"}
+_POWERS = {0.5, 1.0, 2.0, 3.0}
+_REDUCTIONS = {
+    "GlobalAveragePool",
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceMin",
+    "ReduceSum",
+    "ReduceSumSquare",
+}
+_SPREADING = {"Expand", "Max", "Min", "Identity"}
+"""What may be between a reduction and the value that it is to be divided by, besides functions."""
+
+_MOST = 24
+"""Operators of a group."""
+
+_REACH = 20.0
+_STEEPEST = 4.0
+"""How far from 0 a function may be how steep: what is steeper makes more of an operand's rounding than 8 bits bear."""
+
+
+def join_groups(network: Network, *, wide: bool = False) -> None:
+    """Let every group of operators of a network be one operator.
+
+    With `wide` there are integers of 16 bits: of functions, only those are joined of which a part has no integer form.
+    """
+    taken: set[int] = set()
+    groups: list[tuple[list[int], Any]] = []
+    for find in (_normalization, _Functions(wide)):
+        for sink in reversed(range(len(network.nodes))):
+            found = None if sink in taken else find(network, sink)
+            if found is None or taken & set(found[0]):
+                continue
+            groups.append(found)
+            taken |= set(found[0])
+    network.join(groups)
+
+
+# ---- what closes on one value ----
+
+
+class _Growth:
+    """What is between a tensor and what it is made of, one operator more at a time."""
+
+    def __init__(self, network: Network, sink: int, may: Callable[[Any], bool]) -> None:
+        self.network = network
+        self.members = {sink}
+        self._sink = sink
+        self._may = may
+
+    @property
+    def open(self) -> list[str]:
+        """The tensors that the members read and do not make, without constants."""
+        network, made = self.network, {name for at in self.members for name in self.network.nodes[at].output}
+        read = (name for at in sorted(self.members) for name in network.nodes[at].input if name)
+        return [name for name in dict.fromkeys(read) if name not in made and not network.is_constant(name)]
+
+    def source(self) -> str | None:
+        """Return the one tensor that the members are made of, if nobody else reads what is between."""
+        network, left = self.network, self.open
+        if len(left) != 1 or not network.is_float(left[0]):
+            return None
+        inner = {name for at in self.members - {self._sink} for name in network.nodes[at].output}
+        if inner & set(network.outputs) or any(set(network.readers.get(name, [])) - self.members for name in inner):
+            return None
+        return left[0]
+
+    def grow(self) -> int | None:
+        """Take in the last of the operators before; None if it may not be."""
+        makers = [self.network.makers.get(name) for name in self.open]
+        known = [maker for maker in makers if maker is not None]
+        if not known or len(self.members) >= _MOST:
+            return None
+        last = max(known)
+        if not self._may(self.network.nodes[last]):
+            return None
+        self.members.add(last)
+        return last
+
+
+def _alone(network: Network, name: str) -> int | None:
+    """Return the one operator that reads a tensor."""
+    readers = network.readers.get(name, [])
+    return readers[0] if len(readers) == 1 and name not in network.outputs else None
+
+
+def _composite(network: Network, members: set[int], source: str, kind: str) -> tuple[list[int], Any]:
+    import onnx
+
+    order = sorted(members)
+    last = network.nodes[order[-1]]
+    constants = (name for at in order for name in network.nodes[at].input if network.is_constant(name))
+    inputs = [source, *dict.fromkeys(constants)]
+    return order, onnx.helper.make_node(kind, inputs, list(last.output), last.name)
+
+
+def _operand(network: Network, name: str, *kinds: str) -> Any:
+    """Return the operator that makes a tensor if it is of these kinds."""
+    maker = network.makers.get(name)
+    node = None if maker is None else network.nodes[maker]
+    return node if node is not None and node.op_type in kinds else None
+
+
+def _scalar(network: Network, name: str) -> float | None:
+    values = network.constant(name)
+    return float(values.reshape(-1)[0]) if values is not None and values.size == 1 else None
+
+
+# ---- normalizations ----
+
+
+def _normalization(network: Network, sink: int) -> tuple[list[int], Any] | None:
+    """Return what divides a value by a reduction of itself, with factors and addends behind it."""
+    node = network.nodes[sink]
+    if node.op_type not in ("Div", "Mul") or any(map(network.is_constant, node.input)):
+        return None
+
+    def may(node: Any) -> bool:
+        return node.domain in ("", "ai.onnx") and node.op_type in _SMOOTH | _ARITHMETIC | _REDUCTIONS | _SPREADING
+
+    growth = _Growth(network, sink, may)
+    best: tuple[set[int], str] | None = None
+    kind, fresh = "", {sink}
+    while not kind and (taken := growth.grow()) is not None:
+        fresh.add(taken)
+        source = growth.source()
+        if source is None:
+            continue
+        kinds = {network.nodes[at].op_type for at in fresh if not network.has_integer_form(network.nodes[at])}
+        if best is None and not _divides(network, growth.members):
+            return None
+        if not kinds:
+            break
+        best, fresh = (set(growth.members), source), set()
+        kind = _known(network, node, source)
+    if best is None:
+        return None
+    members, source = best
+    if kind == "Softmax":
+        return _softmax(network, node, members, source)
+    # A factor, and an addend.
+    result = node.output[0]
+    for follows in ("Mul", "Add"):
+        reader = _alone(network, result)
+        if reader is not None and network.nodes[reader].op_type == follows:
+            behind = network.nodes[reader]
+            if any(map(network.is_constant, behind.input)):
+                members.add(reader)
+                result = behind.output[0]
+    return _composite(network, members, source, kind or "Normalization")
+
+
+def _divides(network: Network, members: set[int]) -> bool:
+    kinds = {network.nodes[at].op_type for at in members}
+    inverse = kinds & {"Div", "Reciprocal", "Pow"}
+    return bool(kinds & _REDUCTIONS) and bool(inverse)
+
+
+def _known(network: Network, node: Any, source: str) -> str:
+    """Return the operator that a normalization of `source` is, if it has a name and an integer form."""
+    if _is_standard(network, node, source):
+        return "LayerNormalization"
+    if node.op_type == "Div" and _softmax_axis(network, node, source) is not None:
+        return "Softmax"
+    return ""
+
+
+def _axes(network: Network, node: Any) -> list[int] | None:
+    """Return the axes that a reduction is over, from the first on, if they stay."""
+    rank = network.rank(node.input[0])
+    if rank is None:
+        return None
+    if node.op_type == "GlobalAveragePool":
+        return list(range(2, rank))
+    axes = attribute(node, "axes", None)
+    if axes is None and len(node.input) > 1 and node.input[1]:
+        values = network.constant(node.input[1])
+        axes = None if values is None else values.reshape(-1)
+    if axes is None or not attribute(node, "keepdims", 1):
+        return None
+    return sorted(int(axis) % rank for axis in axes)
+
+
+def _mean(network: Network, name: str) -> tuple[str, list[int]] | None:
+    node = _operand(network, name, "ReduceMean", "GlobalAveragePool")
+    axes = None if node is None else _axes(network, node)
+    return None if node is None or axes is None else (node.input[0], axes)
+
+
+def _is_standard(network: Network, node: Any, source: str) -> bool:
+    """Return whether `node` makes (x − mean) / √(variance + ε) of `source`."""
+    for difference, other in (tuple(node.input), tuple(reversed(node.input))):
+        root = other
+        if node.op_type == "Mul":
+            inverse = _operand(network, other, "Reciprocal", "Div")
+            if inverse is None or (inverse.op_type == "Div" and _scalar(network, inverse.input[0]) != 1):
+                continue
+            root = inverse.input[-1]
+        sqrt = _operand(network, root, "Sqrt")
+        total = None if sqrt is None else _operand(network, sqrt.input[0], "Add")
+        variances = [] if total is None else [name for name in total.input if not network.is_constant(name)]
+        spread = _mean(network, variances[0]) if len(variances) == 1 else None
+        square = None if spread is None else _operand(network, spread[0], "Mul", "Pow")
+        if square is None or square.input[0] != difference:
+            continue
+        if square.op_type == "Mul" and square.input[1] != difference:
+            continue
+        if square.op_type == "Pow" and _scalar(network, square.input[1]) != 2:
+            continue
+        centred = _operand(network, difference, "Sub")
+        middle = None if centred is None else _mean(network, centred.input[1])
+        if centred is None or middle is None or spread is None:
+            continue
+        axes = middle[1]
+        beside = axes == list(range(axes[0], axes[0] + len(axes)))
+        if centred.input[0] == middle[0] == source and spread[1] == axes and beside:
+            return True
+    return False
+
+
+def _softmax_axis(network: Network, node: Any, source: str) -> int | None:
+    """Return the axis along which `node` is a softmax of `source`."""
+    powers, total = node.input
+    exp, added = _operand(network, powers, "Exp"), _operand(network, total, "ReduceSum")
+    axes = None if added is None or added.input[0] != powers else _axes(network, added)
+    if exp is None or axes is None or len(axes) != 1:
+        return None
+    if exp.input[0] == source:
+        # Whoever makes it may have taken the largest off, which then is a part of it.
+        shifted = _operand(network, source, "Sub")
+        largest = None if shifted is None else _operand(network, shifted.input[1], "ReduceMax")
+        return None if largest is not None and largest.input[0] == shifted.input[0] else axes[0]
+    shifted = _operand(network, exp.input[0], "Sub")
+    largest = None if shifted is None else _operand(network, shifted.input[1], "ReduceMax")
+    if shifted is None or largest is None or shifted.input[0] != source or largest.input[0] != source:
+        return None
+    return axes[0] if _axes(network, largest) == axes else None
+
+
+def _softmax(network: Network, node: Any, members: set[int], source: str) -> tuple[list[int], Any]:
+    """Return the operator itself, which every version that is quantized has."""
+    import onnx
+
+    made = onnx.helper.make_node("Softmax", [source], list(node.output), node.name)
+    axis = _softmax_axis(network, node, source)
+    assert axis is not None
+    made.attribute.append(onnx.helper.make_attribute("axis", axis))
+    return sorted(members), made
+
+
+# ---- functions ----
+
+
+class _Functions:
+    """Finds functions of one value and of numbers."""
+
+    def __init__(self, wide: bool) -> None:
+        self._wide = wide
+
+    def __call__(self, network: Network, sink: int) -> tuple[list[int], Any] | None:
+        """Return the largest group that ends with `sink`."""
+        node = network.nodes[sink]
+        if not self._is_step(network, node) or not network.is_float(node.output[0]):
+            return None
+        growth = _Growth(network, sink, lambda node: self._is_step(network, node))
+        best: tuple[set[int], str] | None = None
+        while True:
+            source = growth.source()
+            if source is not None and self._serves(network, growth.members, source):
+                best = set(growth.members), source
+            if growth.grow() is None:
+                break
+        if best is None or source in network.inputs:
+            # What is done to an input costs the host nothing, and need not be rounded twice.
+            return None
+        members, source = best
+        found = _composite(network, members, source, FUNCTION)
+        evaluate = _evaluator(network, *found)
+        linear = all(_is_linear(network, network.nodes[at]) for at in members)
+        if not linear and not _is_gentle(evaluate):
+            return None
+        if not linear:
+            network.functions[source, found[1].output[0]] = evaluate
+        return found
+
+    def _serves(self, network: Network, members: set[int], source: str) -> bool:
+        """Return whether a group is better than its operators one by one."""
+        nodes = [network.nodes[at] for at in sorted(members)]
+        maker = network.makers.get(source)
+        limited = nodes[0].op_type in LIMITS and nodes[0].input[0] == source
+        if limited and maker is not None and network.nodes[maker].op_type in PRODUCTS | {"Add", "Mul"}:
+            # That is a part of what is before.
+            return False
+        if any(not network.has_integer_form(node) for node in nodes):
+            return True
+        return not self._wide and len(nodes) > 1
+
+    @staticmethod
+    def _is_step(network: Network, node: Any) -> bool:
+        if node.domain not in ("", "ai.onnx"):
+            return False
+        if node.op_type in _SMOOTH:
+            return all(_scalar(network, name) is not None for name in list(node.input)[1:] if name)
+        if node.op_type not in _ARITHMETIC:
+            return False
+        constants = [values for values in map(network.constant, node.input) if values is not None]
+        result = network.rank(node.output[0])
+        if any(values.size != 1 or (result is not None and values.ndim > result) for values in constants):
+            return False
+        if node.op_type == "Pow":
+            return _scalar(network, node.input[1]) in _POWERS
+        return True
+
+
+def _is_linear(network: Network, node: Any) -> bool:
+    """Return whether an operator only scales and shifts, which loses nothing."""
+    if node.op_type == "Div":
+        return network.is_constant(node.input[1])
+    numbers = any(map(network.is_constant, node.input))
+    return node.op_type == "Neg" or (node.op_type in ("Add", "Mul", "Sub") and numbers)
+
+
+def _evaluator(network: Network, order: list[int], composite: Any) -> Callable[[Floats], Floats]:
+    """Return what a group makes of any values."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    nodes = [network.nodes[at] for at in order]
+    source, result = composite.input[0], composite.output[0]
+    constants = [
+        numpy_helper.from_array(np.asarray(network.constant(name)).reshape(()), name) for name in composite.input[1:]
+    ]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in (source, result)]
+    graph = helper.make_graph(nodes, "function", ends[:1], ends[1:], constants)
+    versions = [entry for entry in network.model.opset_import if entry.domain in ("", "ai.onnx")]
+    model = helper.make_model(graph, opset_imports=versions, ir_version=network.model.ir_version)
+    runner: list[Any] = []
+
+    def evaluate(values: Floats) -> Floats:
+        if not runner:
+            runner.append(session(onnx.ModelProto.SerializeToString(model)))
+        flat: Array = np.ascontiguousarray(values, np.float32).reshape(-1)
+        with np.errstate(all="ignore"):
+            found = runner[0].run([result], {source: flat})[0]
+        return np.where(np.isfinite(found), found, flat).reshape(values.shape).astype(np.float64)
+
+    return evaluate
+
+
+def _is_gentle(evaluate: Callable[[Floats], Floats]) -> bool:
+    """Return whether a function makes little of small differences."""
+    places = np.linspace(-_REACH, _REACH, 4001)
+    results = evaluate(places)
+    return bool((np.abs(np.diff(results)) <= _STEEPEST * np.diff(places) + 1e-4).all())
