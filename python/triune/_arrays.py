@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from triune.errors import ArgumentError
 
-__all__ = ["operand", "target"]
+__all__ = ["operand", "reals_at_border", "target"]
 
 _PLAIN = (list, tuple, bool, int, float)
 """What numpy makes arrays of whose dtype nobody chose."""
@@ -92,3 +92,15 @@ def _converted(what: str, array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.
     if lost.any():
         raise ArgumentError(f"{what}: expected values that {dtype} has, got {array[lost].flat[0]} ({array.dtype})")
     return result
+
+
+def reals_at_border(array: npt.NDArray[Any], scale: float, zero_point: int) -> npt.NDArray[np.float32]:
+    """Return the reals that a model's input stands for where a card takes int8 with this scale and zero point.
+
+    Reals are that already; integers of 8 bits are those of the card, without a sign 128 higher.
+    """
+    if array.dtype.kind not in "iu":
+        return array.astype(np.float32, copy=False)
+    lowest = np.iinfo(array.dtype).min
+    steps = array.astype(np.int32) - (lowest + 128) - zero_point
+    return steps.astype(np.float32) * np.float32(scale)

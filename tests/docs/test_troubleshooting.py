@@ -69,17 +69,16 @@ def session_of_a_package(folder: Path) -> None:
 
 
 def with_result(folder: Path, operator: str | None) -> Path:
-    """Return the digits network with a result more: its quantized input, or what an operator makes of the result."""
+    """Return the digits network with a result more: integers from within, or what an operator makes of the result."""
     onnx = pytest.importorskip("onnx")
     helper, model = onnx.helper, onnx.load(DIGITS_INT8)
     graph = model.graph
     if operator is None:
-        first = next(
-            node
-            for node in graph.node
-            if node.op_type == "DequantizeLinear" and node.input[0] not in {each.name for each in graph.initializer}
-        )
-        graph.output.append(helper.make_tensor_value_info(first.output[0], 1, ["N", 1, 8, 8]))
+        made = {name: node for node in graph.node for name in node.output}
+        rounded = (node for node in graph.node if node.op_type == "QuantizeLinear")
+        inner = next(node for node in rounded if node.input[0] in made)
+        zero = next(each for each in graph.initializer if each.name == inner.input[2])
+        graph.output.append(helper.make_tensor_value_info(inner.output[0], zero.data_type, None))
     else:
         graph.node.append(helper.make_node(operator, [graph.output[0].name], ["more"], "more"))
         graph.output.append(helper.make_tensor_value_info("more", 7, None))

@@ -93,7 +93,9 @@ pub fn partition(image: &Graph, model: &Graph) -> Result<Core, Error> {
     };
     let report = Report::new(&prepared, &stages, &crossings, &kept, false);
     let before = cut.preprocess(&names, crossings.given)?;
-    let (behind, order, results) = cut.postprocess(model, &crossings)?;
+    let on_device = prepared.nodes.iter().zip(&stages).filter(|(_, stage)| is_device(**stage));
+    let computed = on_device.map(|(node, _)| node.name.as_str()).collect();
+    let (behind, order, results) = cut.postprocess(model, &crossings, &computed)?;
     let mut place = vec![0; order.len()];
     order.iter().enumerate().for_each(|(new, &old)| place[old] = new);
     let outputs: Vec<ValueId> = order.iter().map(|&index| crossings.outputs[index]).collect();

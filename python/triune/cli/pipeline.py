@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from triune import _native
+from triune._arrays import reals_at_border
 from triune.axelera.runtime import Connection, Context, Profile, TensorInfo
 from triune.cli.data import Input
 
@@ -46,7 +47,17 @@ class Pipeline:
             [Input(name, _shape(shape), dtype) for name, dtype, shape in self._before.inputs] if self._before else []
         )
         known = made | {item.name for item in inputs}
-        inputs += [Input(io.name, tuple(io.model_shape)) for io in self._package.inputs if io.name not in known]
+        # What the host takes past the card, where integers are what the model takes.
+        results = {io.name for io in self._package.outputs}
+        past = {name: (_shape(shape), dtype) for name, dtype, shape in (self._behind.inputs if self._behind else ())}
+        dtypes = {name: dtype for name, (_, dtype) in past.items()}
+        inputs += [
+            Input(io.name, tuple(io.model_shape), dtypes.get(io.name, "float32"))
+            for io in self._package.inputs
+            if io.name not in known
+        ]
+        known |= results | {item.name for item in inputs}
+        inputs += [Input(name, *found) for name, found in past.items() if name not in known]
         self.inputs = inputs
         """What the model takes."""
         first = {item.shape[0] for item in inputs if item.shape}
@@ -125,6 +136,7 @@ def _session(session: _native.Session, tensors: dict[str, Tensor]) -> dict[str, 
 
 def _to_device(real: Tensor, info: TensorInfo) -> Tensor:
     """Lay out and quantize as ONNX `QuantizeLinear` does: the zero point is added after rounding."""
+    real = reals_at_border(real, info.scale, info.zero_point)
     laid = np.moveaxis(real, 1, -1) if real.ndim == 4 else real
     limits = np.iinfo(info.dtype)
     steps = np.rint(laid.astype(np.float32) / np.float32(info.scale)) + np.float32(info.zero_point)

@@ -9,7 +9,7 @@ use super::{
     names::{Counterparts, Names},
     stages::Crossings,
 };
-use crate::Error;
+use crate::{Error, outline::macs};
 
 /// What stays on the host on one side of the core.
 #[derive(Default)]
@@ -128,16 +128,20 @@ impl Cut {
         let Ok(part) = rewired.extract(&self.border(&reads), &floats) else { return Ok(None) };
         let used: HashSet<&str> = used(&part);
         reads.retain(|&index| used.contains(&*self.output_floats[index].0));
-        let part = self.part(&rewired, &reads, &floats)?;
+        let part = self.part(&rewired, &reads, &[], &floats)?;
         Ok(Some(Between { part, reads }))
     }
 
     /// The host part behind the core, unless the core gives the model's own outputs; the order of the core's outputs, the
     /// model's own as it has them before all others, and how many of them are wanted then.
+    ///
+    /// It takes the core's outputs, and behind them those of the model's inputs of which it makes something past the core. What is
+    /// `computed` on the device has to come from there.
     pub(super) fn postprocess(
         &self,
         model: &Graph,
         crossings: &Crossings,
+        computed: &HashSet<&str>,
     ) -> Result<(HostPart, Vec<usize>, usize), Error> {
         let mut place: HashMap<ValueId, usize> = HashMap::new();
         for (index, (_, floats)) in self.output_floats.iter().enumerate() {
@@ -160,10 +164,21 @@ impl Cut {
         }
         let rewired = self.rewired(model);
         let all: Vec<usize> = (0..self.output_floats.len()).collect();
-        let part = rewired.extract(&self.border(&all), &rewired.outputs).map_err(|error| {
-            Error::Target(format!("the model cannot be split in host, device and host parts: {error}"))
-        })?;
+        let border = self.border(&all);
+        let past: Vec<ValueId> =
+            rewired.inputs.iter().copied().filter(|input| !border.contains(input)).collect();
+        let part = rewired.extract(&[border, past.clone()].concat(), &rewired.outputs)?;
+        let again = |node: &&Node| macs(&part, node) > 0 && computed.contains(node.name.as_str());
+        if let Some(node) = part.nodes.iter().find(again) {
+            return Err(Error::Target(format!(
+                "the model cannot be split in host, device and host parts: what '{}' makes is also read as a tensor that does \
+                 not cross",
+                node.name
+            )));
+        }
         let used = used(&part);
+        let past: Vec<ValueId> =
+            past.into_iter().filter(|&id| used.contains(&*rewired.value(id).name)).collect();
         let wanted = |&index: &usize| {
             // Without pauses there is nobody else.
             crossings.pauses.is_empty() || used.contains(&*self.output_floats[index].0)
@@ -173,7 +188,7 @@ impl Cut {
         for index in all {
             list(&mut order, index);
         }
-        Ok((self.part(&rewired, &order[..results], &rewired.outputs)?, order, results))
+        Ok((self.part(&rewired, &order[..results], &past, &rewired.outputs)?, order, results))
     }
 
     /// The model with every name of a border tensor replaced by its first.
@@ -196,9 +211,15 @@ impl Cut {
         reads.iter().map(|&index| self.output_floats[index].1[0]).collect()
     }
 
-    /// What makes values of some of the core's outputs.
-    fn part(&self, rewired: &Graph, reads: &[usize], makes: &[ValueId]) -> Result<HostPart, Error> {
-        let mut part = rewired.extract(&self.border(reads), makes)?;
+    /// What makes values of some of the core's outputs, and of what comes `past` it.
+    fn part(
+        &self,
+        rewired: &Graph,
+        reads: &[usize],
+        past: &[ValueId],
+        makes: &[ValueId],
+    ) -> Result<HostPart, Error> {
+        let mut part = rewired.extract(&[&self.border(reads), past].concat(), makes)?;
         let meaning = |&index: &usize| self.output_dtypes[index].zip(self.output_quants[index]);
         let meanings = reads.iter().map(meaning).collect::<Vec<_>>();
         quantize_inputs(&mut part, &meanings);

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from triune import _native
+from triune._arrays import reals_at_border
 from triune.axelera.runtime._errors import InvalidArgument, vendor
 from triune.axelera.runtime.objects import Context
 from triune.axelera.runtime.op._operators import Array, Operator, Unpacked, array_of
@@ -108,7 +109,13 @@ class Load(Operator):
         made = {name for name, *_ in self._before.outputs} if self._before else set()
         given = [name for name, *_ in self._before.inputs] if self._before else []
         self._names = given + [io.name for io in self._package.inputs if io.name not in {*made, *given}]
-        self._axes = {io.name: len(io.model_shape) for io in self._package.inputs}
+        # What the host takes past the card.
+        past = {name: (dtype, shape) for name, dtype, shape in (self._behind.inputs if self._behind else ())}
+        results = {io.name for io in self._package.outputs}
+        self._names += [name for name in past if name not in {*made, *results, *self._names}]
+        self._dtypes = {name: dtype for name, (dtype, _) in past.items()}
+        self._axes = {name: len(shape) for name, (_, shape) in past.items()}
+        self._axes |= {io.name: len(io.model_shape) for io in self._package.inputs}
         if self._before:
             self._axes |= {name: len(shape) for name, _, shape in self._before.inputs}
 
@@ -121,7 +128,7 @@ class Load(Operator):
         if len(inputs) != len(self._names):
             raise InvalidArgument(f"expected {len(self._names)} inputs ({', '.join(self._names)}), got {len(inputs)}")
         tensors = {
-            name: _batched(array_of(value), self._axes[name]).astype(np.float32, copy=False)
+            name: _batched(array_of(value), self._axes[name]).astype(self._dtypes.get(name, "float32"), copy=False)
             for name, value in zip(self._names, inputs, strict=True)
         }
         try:
@@ -134,7 +141,7 @@ class Load(Operator):
             tensors |= _named(self._before, tensors)
         arrays = []
         for io, info in zip(self._package.inputs, self._inputs, strict=True):
-            real = tensors[io.name]
+            real = reals_at_border(tensors[io.name], info.scale, info.zero_point)
             laid = np.moveaxis(real, 1, -1) if real.ndim == 4 else real
             if laid.size != np.prod(info.unpadded_shape):
                 raise InvalidArgument(f"input {io.name!r}: expected shape {io.model_shape}, got {list(real.shape)}")
