@@ -25,6 +25,7 @@ __all__ = [
     "folder_lock",
     "opened",
     "read",
+    "read_text",
     "replaced",
     "replaced_text",
     "write_bytes",
@@ -124,6 +125,22 @@ def append(path: _Path, data: bytes) -> None:
 def read(path: _Path, limit: int) -> bytes:
     """Return the bytes of a plain file of at most `limit` bytes. Raises FileError if it is another or cannot be read."""
     return _native.read_file(os.fsdecode(path), limit)
+
+
+def read_text(path: _Path, limit: int = TEXT_LIMIT) -> str:
+    """Return the text of a plain file of at most `limit` bytes in UTF-8, without a byte order mark.
+
+    Raises FileError if it is another file, cannot be read, or is no text.
+    """
+    data = read(path, limit)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # The decoder counts from behind a mark.
+        at = error.start + len(data) - len(error.object)
+        raise FileError(
+            f"cannot read {os.fsdecode(path)}: it is no text in UTF-8: byte {at} is {data[at]:#04x}"
+        ) from None
 
 
 @contextmanager

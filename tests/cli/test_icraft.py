@@ -230,6 +230,51 @@ def test_errors_name_the_cure(
     assert "KEY VALUE" in refused("parse", file, "--network")
 
 
+@pytest.mark.parametrize("verb", ["parse", "optimize", "quantize", "adapt", "generate", "compile", "run", "show"])
+def test_what_is_no_text_file_is_refused(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    # As Windows' editors save it: a mark of the order of bytes, then pairs of them.
+    Path("wide.toml").write_text("[parse]\n", encoding="utf-16")
+    Path("marked.toml").write_bytes(b"\xef\xbb\xbf[parse]\n\xff")
+    told = {
+        "pipe": "cannot read pipe: it is a pipe, not a plain file",
+        "/dev/zero": "cannot read /dev/zero: it is a device, not a plain file",
+        "wide.toml": "cannot read wide.toml: it is no text in UTF-8: byte 0 is 0xff",
+        "marked.toml": "cannot read marked.toml: it is no text in UTF-8: byte 11 is 0xff",
+        "missing.toml": "cannot read missing.toml: No such file or directory",
+    }
+    for file, words in told.items():
+        assert main(["icraft", verb, file]) == 1
+        assert capsys.readouterr().err == f"triune: error: {words}\n"
+
+
+def test_lists_and_elements_are_plain_files(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(write())
+    for verb in ("parse", "optimize"):
+        assert main(["icraft", verb, file]) == 0
+    os.mkfifo("pipe")
+    os.mkfifo("pipe.ftmp")
+    os.mkfifo("pipe.txt")
+    Path("wide.txt").write_text("0.png\n", encoding="utf-16")
+    capsys.readouterr()
+    for key, value, words in (
+        ("forward_list", "pipe", "cannot read pipe: it is a pipe"),
+        ("forward_list", "wide.txt", "cannot read wide.txt: it is no text in UTF-8"),
+        ("forward_dir", ".", "it is a pipe"),
+    ):
+        Path("list.txt").write_text("pipe.ftmp\n")
+        assert main(["icraft", "quantize", file, f"--{key}", value]) == 1
+        assert words in capsys.readouterr().err
+    Path("run.toml").write_text(
+        """[run]\njson = "json&raw/digits_parsed.json"\nbackends = "Host"\ninput = "pipe.txt"\n"""
+    )
+    assert main(["icraft", "run", "run.toml"]) == 1
+    assert capsys.readouterr().err == "triune: error: cannot read pipe.txt: it is a pipe, not a plain file\n"
+
+
 def test_a_pytorch_model_with_an_onnx_file_beside_it(write: Write) -> None:
     file = write(framework='"pytorch"', network='"./digits.pt"')
     assert main(["icraft", "parse", str(file)]) == 0

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from triune._files import read_text
 from triune.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
@@ -57,10 +58,8 @@ class Configuration:
         Raises FileError if it cannot be read or is no TOML, ArgumentError if a key has no value.
         """
         try:
-            sections = tomllib.loads(file.read_text(encoding="utf-8-sig"))
-        except OSError as error:
-            raise FileError(f"{file}: {error.strerror}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            sections = tomllib.loads(read_text(file))
+        except tomllib.TOMLDecodeError as error:
             raise FileError(f"{file}: no TOML: {error}") from None
         wrong = [name for name, section in sections.items() if not isinstance(section, dict)]
         if wrong:

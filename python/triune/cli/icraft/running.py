@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from triune._files import read_text, replaced
 from triune.cli.data import IMAGES, Input, load
 from triune.cli.icraft.configuration import STEPS, Configuration
 from triune.errors import ArgumentError
@@ -98,7 +99,7 @@ def run_network(configuration: Configuration) -> None:
     session.apply()
     lines = [str(section.get("input", ""))]
     if lines[0].lower().endswith(".txt"):
-        lines = [line for line in Path(lines[0]).read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+        lines = [line for line in read_text(lines[0]).splitlines() if line.strip()]
     ids = [value.v_id for value in network.view(0).outputs()]
     for number, line in enumerate(lines):
         inputs = _given(configuration, network, line)
@@ -125,7 +126,7 @@ def _dump(
 def _write(tensor: Tensor, path: Path, form: str) -> None:
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "wb") as file:
+    with replaced(path) as file:
         tensor.to(HostDevice.MemRegion()).dump(file, form)
 
 

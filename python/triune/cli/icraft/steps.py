@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from triune._files import DATA_LIMIT, opened, read, read_text
 from triune.cli.icraft.configuration import STEPS, Configuration
 from triune.errors import ArgumentError, FileError
 
@@ -54,7 +55,7 @@ def _kept(configuration: Configuration) -> str:
 
 
 def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(read(path, DATA_LIMIT)).hexdigest()
 
 
 @contextmanager
@@ -213,7 +214,7 @@ def _samples(configuration: Configuration, source: Path, folder: Path, progress:
     if not where.is_dir():
         raise FileError(f"{where}: there is no such folder ([quantize] forward_dir of {configuration.file})")
     if listed:
-        lines = Path(listed).read_text(encoding="utf-8-sig").splitlines()
+        lines = read_text(listed).splitlines()
         names = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
     else:
         names = sorted(file.name for file in where.iterdir() if file.is_file())
@@ -244,7 +245,8 @@ def _raw(file: Path, shape: Sequence[int], dtype: str, layout: str) -> Any:
     """Return the elements of a .ftmp file, which has images channels last, as a model takes them."""
     import numpy as np
 
-    data = np.fromfile(file, np.dtype(dtype))
+    with opened(file) as raw:
+        data = np.fromfile(raw, np.dtype(dtype))
     if data.size != np.prod(shape):
         raise ArgumentError(f"{file}: {data.size} elements of {dtype}, the model's input has {list(shape)}")
     if len(shape) == 4 and layout.upper().startswith("NHWC"):

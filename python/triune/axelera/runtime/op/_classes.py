@@ -11,7 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from triune._files import read_text
 from triune.axelera.runtime._errors import InvalidArgument
+from triune.errors import FileError
 
 _COCO = """person bicycle car motorcycle airplane bus train truck boat traffic_light fire_hydrant stop_sign parking_meter bench
 bird cat dog horse sheep cow elephant bear zebra giraffe backpack umbrella handbag tie suitcase frisbee skis snowboard
@@ -58,9 +60,9 @@ def load_classes(file: str | os.PathLike[str], name: str = "Classes") -> Any:
     """
     path = Path(file)
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidArgument(f"{path}: {error}") from None
+        text = read_text(path)
+    except FileError as error:
+        raise InvalidArgument(str(error)) from None
     labels = _of_yaml(text) if path.suffix.lower() in (".yaml", ".yml") else text.splitlines()
     labels = [label.strip() for label in labels if label.strip()]
     if not labels:
