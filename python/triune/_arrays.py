@@ -1,15 +1,23 @@
-"""Whatever holds numbers, as the arrays that the core takes: C-contiguous, aligned, in the machine's byte order, of one dtype."""
+"""Whatever holds numbers, as the arrays that the core takes: C-contiguous, aligned, in the machine's byte order, of one dtype;
+and the arrays in files.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+import os
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
-from triune.errors import ArgumentError
+from triune._files import UnreadableItem, opened
+from triune.errors import ArgumentError, FileError
 
-__all__ = ["operand", "reals_at_border", "target"]
+__all__ = ["array_of_file", "arrays_of_file", "operand", "reals_at_border", "target"]
+
+_ARCHIVE = b"PK"
+"""How a .npz begins, whatever is in it; NumPy tells the kinds apart by this and not by the name."""
 
 _PLAIN = (list, tuple, bool, int, float)
 """What numpy makes arrays of whose dtype nobody chose."""
@@ -45,6 +53,62 @@ def target(what: str, value: Any) -> npt.NDArray[Any]:
             f"{what}: expected an array that is aligned to its elements, got one that begins within an element"
         )
     return array
+
+
+def array_of_file(path: str | os.PathLike[str]) -> npt.NDArray[Any]:
+    """Return the array of a .npy file. Raises FileError if it cannot be read, UnreadableItem if it holds none; both name it."""
+    (array,) = _loaded(path, archive=False).values()
+    return array
+
+
+def arrays_of_file(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays of a .npz file by name. Raises as `array_of_file` does."""
+    return _loaded(path, archive=True)
+
+
+def _loaded(path: str | os.PathLike[str], archive: bool) -> dict[str, npt.NDArray[Any]]:
+    try:
+        with opened(path) as file:
+            begin = file.read(len(_ARCHIVE))
+            file.seek(0)
+            if not begin:
+                raise ValueError("it is empty")
+            if archive and begin != _ARCHIVE:
+                raise ValueError("it is no archive of arrays, which files named .npz are")
+            if not archive:
+                if begin == _ARCHIVE:
+                    raise ValueError("it is an archive, which files named .npz are")
+                _check_length(file)
+            found = np.load(file, allow_pickle=False)
+            arrays = {"": found} if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
+            for name, array in arrays.items():
+                # NumPy gives the bytes of a member that does not begin as arrays do.
+                if not isinstance(array, np.ndarray):
+                    raise ValueError(f"{name!r} is no array")
+            return arrays
+    except FileError:
+        raise
+    except MemoryError as error:
+        raise MemoryError(f"{os.fspath(path)}: {error}".rstrip(": ")) from None
+    except Exception as error:
+        # Whatever unpickling, inflating or parsing a damaged file raises.
+        text = " ".join(str(error).split()) or type(error).__name__
+        raise UnreadableItem(f"{os.fspath(path)}: not an array file that can be read: {text}") from None
+
+
+def _check_length(file: BinaryIO) -> None:
+    """Raise ValueError if a .npy file states an array of more bytes than it has, for which NumPy would ask for memory."""
+    version = np.lib.format.read_magic(file)
+    # Later versions are of names of fields alone, and no numbers.
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version in readers:
+        shape, _, dtype = readers[version](file)
+        stated = math.prod(shape) * dtype.itemsize
+        there = os.fstat(file.fileno()).st_size - file.tell()
+        # Objects are pickled, and refused for that; what is in /proc says no size.
+        if not dtype.hasobject and there >= 0 and stated > there:
+            raise ValueError(f"it states shape {shape} of {dtype}, {stated} bytes, and has {there}")
+    file.seek(0)
 
 
 def _view(what: str, value: Any) -> npt.NDArray[Any]:

@@ -190,7 +190,9 @@ def test_bad_items(
         assert predictions.done == 5
         predictions = predict(scores, files, batch=batch)
         assert next(predictions).index == 0
-        with pytest.raises(errors.ArgumentError, match=r"bad\.jpg: not an image that can be read"):
+        with pytest.raises(
+            errors.ArgumentError, match=r"bad\.jpg: not an image that can be read: no picture of a kind"
+        ):
             next(predictions)
         with pytest.raises(StopIteration):
             next(predictions)

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from triune.batch import Preprocess
+from triune.cli import main
 from triune.cli.data import Input, feeds, load, samples
+from triune.models import DIGITS_F32, DIGITS_INT8
 
 X, Y = Input("x", (1, 2)), Input("y", (1, 3))
 PIXELS = Preprocess(scale=1.0)
@@ -131,3 +133,83 @@ def test_arrays_that_fit(tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
     with pytest.raises(ValueError, match="none: expected images, got none"):
         samples(tmp_path / "none", [X, Y], PIXELS)
+
+
+def archive(path: Path) -> None:
+    with path.open("wb") as file:
+        np.savez(file, x=np.zeros((1, 1, 8, 8), np.float32))
+
+
+def cut(path: Path) -> None:
+    np.save(path, np.zeros((1, 1, 8, 8), np.float32))
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+UNREADABLE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "empty": (lambda path: path.write_bytes(b""), "it is empty"),
+    "an archive": (archive, "it is an archive, which files named .npz are"),
+    "one byte": (lambda path: path.write_bytes(b"P"), "not an array file that can be read: "),
+    "cut": (cut, "it states shape (1, 1, 8, 8) of float32, 256 bytes, and has 255"),
+    "more than there is": (
+        lambda path: path.write_bytes(
+            header("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999, 99999), }")
+        ),
+        "39999599999600004 bytes, and has 0",
+    ),
+    "objects": (lambda path: np.save(path, np.array([{}, None], dtype=object)), "allow_pickle=False"),
+}
+
+
+@pytest.mark.parametrize("verb", ["run", "predict", "compare", "compile", "quantize"])
+@pytest.mark.parametrize("kind", UNREADABLE)
+def test_every_verb_says_what_is_wrong_with_a_file(
+    verb: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "bad.npy"
+    write, words = UNREADABLE[kind]
+    write(path)
+    arguments = {
+        "run": [DIGITS_INT8, "--input", path],
+        "predict": [DIGITS_INT8, path, "-o", tmp_path / "found.csv"],
+        "compare": [DIGITS_F32, DIGITS_INT8, "--inputs", path],
+        "compile": [DIGITS_F32, "--target", "metis", "--calibrate", path, "-o", tmp_path / "folder"],
+        "quantize": [DIGITS_F32, "--calibrate", path, "-o", tmp_path / "model.onnx"],
+    }[verb]
+    assert main([verb, *map(str, arguments)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"triune: error: {path}: not an array file that can be read: ")
+    assert words in line
+
+
+def test_an_array_named_as_an_archive(tmp_path: Path) -> None:
+    with (tmp_path / "x.npz").open("wb") as file:
+        np.save(file, np.zeros((1, 2), np.float32))
+    with pytest.raises(ValueError, match=r"x\.npz: not an array file that can be read: it is no archive of arrays"):
+        load(tmp_path / "x.npz", [X], PIXELS)
+
+
+def test_memory_for_an_archive_that_there_is_not_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = saved(tmp_path / "x.npz", x=np.zeros((1, 2), np.float32))
+
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError("Unable to allocate 35.5 PiB")
+
+    monkeypatch.setattr(np, "load", fail)
+    with pytest.raises(MemoryError, match=r"x\.npz: Unable to allocate 35\.5 PiB"):
+        load(path, [X], PIXELS)
+
+
+def test_arrays_that_cannot_be_read_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "arrays"
+    folder.mkdir()
+    for number, (write, _) in enumerate(UNREADABLE.values()):
+        np.save(folder / f"{number}a.npy", np.full((1, 8, 8), number / 8, np.float32))
+        write(folder / f"{number}b.npy")
+    table = tmp_path / "found.csv"
+    assert main(["predict", str(DIGITS_INT8), str(folder), "-o", str(table), "--on-error", "skip"]) == 0
+    rows = [line.partition(",")[0] for line in table.read_text().splitlines()[1:]]
+    assert rows == [str(folder / f"{number}a.npy") for number in range(len(UNREADABLE))]
+    told = capsys.readouterr().err
+    for number, (_, words) in enumerate(UNREADABLE.values()):
+        assert f"{number}b.npy: not an array file that can be read: " in told
+        assert words in told

@@ -289,7 +289,7 @@ class Preprocess:
             raise
         except Exception as error:
             # Decoders raise OSError, SyntaxError, ValueError and their own, and seldom name the file.
-            raise ArgumentError(f"not an image that can be read: {error}") from None
+            raise ArgumentError(f"not an image that can be read: {_reason(error)}") from None
         return np.asarray(scaled, np.uint8).reshape(frame.height, frame.width, -1)
 
     def _scaled(self, picture: Image.Image, mode: str, frame: Frame) -> Image.Image:
@@ -346,7 +346,14 @@ def frames_of(path: str | os.PathLike[str]) -> Iterator[tuple[int, Image.Image]]
                     yield number, frame.copy()
         except Exception as error:
             # As above: whatever decoders raise.
-            raise UnreadableItem(f"{os.fsdecode(path)}: not an image that can be read: {error}") from None
+            raise UnreadableItem(f"{os.fsdecode(path)}: not an image that can be read: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    """Return what a decoder says, without the name that Python gives the open file."""
+    from PIL import UnidentifiedImageError
+
+    return "no picture of a kind that is known" if isinstance(error, UnidentifiedImageError) else str(error)
 
 
 def _is_number(value: object) -> bool:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from triune._arrays import operand
-from triune._files import UnreadableItem, opened
+from triune._arrays import array_of_file, operand
+from triune._files import UnreadableItem
 from triune._session import ModelSource, Session, ValueInfo
 from triune._text import nearest, short
 from triune.batch._pictures import Preprocess
@@ -459,9 +459,7 @@ class Columns(NamedTuple):
 def _array_file(path: Path) -> Array:
     if path.suffix.lower() != ".npy":
         raise ArgumentError("expected a .npy file, as the model takes no pictures")
-    with opened(path) as file:
-        array: Array = np.load(file, allow_pickle=False)
-    return array
+    return array_of_file(path)
 
 
 def labels_of(labels: str | os.PathLike[str] | Sequence[str] | None) -> Sequence[str] | None:

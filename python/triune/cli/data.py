@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from triune._files import opened
+from triune._arrays import array_of_file, arrays_of_file
 from triune._video import SUFFIXES as VIDEOS
 from triune._video import Video, is_video
 from triune.batch._pictures import ANIMATIONS, SUFFIXES, Preprocess, frames_of
-from triune.errors import ArgumentError, FileError
+from triune.errors import ArgumentError
 
 __all__ = ["Input", "feeds", "load", "load_all", "pictures_of", "samples"]
 
@@ -24,6 +24,7 @@ MOST = 4 << 30
 """Bytes of inputs that the pictures of one file become at most: a video has no end that its first picture shows."""
 
 Tensor = npt.NDArray[Any]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def load(path: Path, inputs: Sequence[Input], how: Preprocess) -> dict[str, Tens
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such file")
     if kind == ".npz":
-        arrays = _arrays(path)
+        arrays = _of(path, arrays_of_file)
         for name in arrays:
             if name not in {item.name for item in inputs}:
                 raise ValueError(
@@ -60,10 +61,17 @@ def load(path: Path, inputs: Sequence[Input], how: Preprocess) -> dict[str, Tens
         names = ", ".join(item.name for item in inputs)
         raise ValueError(f"{path}: expected a .npz file with the arrays {names}, got {kind or 'no extension'}")
     if kind == ".npy":
-        return {inputs[0].name: _arrays(path)[""]}
+        return {inputs[0].name: _of(path, array_of_file)}
     if kind in IMAGES | VIDEOS:
         return {inputs[0].name: image(path, inputs[0], how)}
     raise ValueError(f"{path}: expected .npy, .npz, an image or a video, got {kind or 'no extension'}")
+
+
+def _of(path: Path, read: Callable[[Path], _T]) -> _T:
+    try:
+        return read(path)
+    except ArgumentError as error:
+        raise ValueError(str(error)) from None
 
 
 def pictures_of(path: Path) -> Iterator[Any]:
@@ -78,24 +86,6 @@ def pictures_of(path: Path) -> Iterator[Any]:
     with Video(path) as video:
         for each in video:
             yield Image.fromarray(each.pixels)
-
-
-def _arrays(path: Path) -> dict[str, Tensor]:
-    """Return what a .npz holds, or a .npy under the empty name."""
-    try:
-        with opened(path) as file:
-            found = np.load(file, allow_pickle=False)
-            arrays = {"": found} if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
-            for name, array in arrays.items():
-                # NumPy gives the bytes of a member that does not begin as arrays do.
-                if not isinstance(array, np.ndarray):
-                    raise ValueError(f"{name!r} is no array")
-            return arrays
-    except FileError:
-        raise
-    except Exception as error:
-        # Whatever unpickling, inflating or parsing a damaged file raises.
-        raise ValueError(f"{path}: not an array file that can be read: {error}") from None
 
 
 def load_all(
