@@ -285,6 +285,29 @@ def test_version_and_module() -> None:
     assert subprocess.check_output(command, text=True) == f"triune {triune.__version__}\n"
 
 
+@pytest.mark.parametrize("start", ["from triune.cli import main; sys.exit(main(['--version']))", "RUN"])
+@pytest.mark.parametrize("module", ["argparse", "triune.cli.run", "triune.cli.parser", "numpy"])
+def test_interrupts_while_it_starts(module: str, start: str) -> None:
+    """Ctrl-C as a module is imported, at both beginnings of the command line."""
+    program = f"""
+import sys
+
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            sys.stderr.write("asked")
+            raise KeyboardInterrupt
+
+sys.argv = ["triune", "--version"]
+# What the interpreter's own start brought.
+for name in [one for one in sys.modules if one.partition(".")[0] == {module!r}]:
+    del sys.modules[name]
+sys.meta_path.insert(0, Interrupted())
+""" + start.replace("RUN", "import runpy; runpy.run_module('triune', run_name='__main__', alter_sys=True)")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "asked")
+
+
 def test_a_reader_that_has_seen_enough() -> None:
     command = f"{sys.executable} -m triune devices | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)

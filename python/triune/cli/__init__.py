@@ -6,18 +6,20 @@ Exit codes: 0 done, 1 the work failed (one line on standard error says why), 2 t
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from collections.abc import Sequence
 
-from triune import __version__
-from triune._text import short
+# More is imported where an interrupt meanwhile is caught.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
 
 __all__ = ["main"]
 
 
 def _parser() -> argparse.ArgumentParser:
+    from triune import __version__
     from triune.cli import (
         axrun,
         bench,
@@ -65,8 +67,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code. `arguments` are those behind the program's name."""
-    options = _parser().parse_args(arguments)
     try:
+        options = _parser().parse_args(arguments)
         code: int = options.command(options)
         sys.stdout.flush()
     except BrokenPipeError:
@@ -85,6 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _text(error: Exception) -> str:
     """Return the error in one line; the system's own with the file first."""
+    from triune._text import short
+
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return short(f"{error.filename}: {error.strerror}")
     if isinstance(error, MemoryError):
