@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import random
 import re
@@ -225,6 +226,22 @@ def test_results_of_a_run_are_whole(package: Path, tmp_path: Path) -> None:
     cli(*arguments)
     assert np.load(real)
     assert sorted(os.listdir(tmp_path)) == ["image.npy", "real"]
+
+
+def test_results_of_a_run_go_to_devices_and_pipes(tmp_path: Path) -> None:
+    np.save(tmp_path / "image.npy", digits_held_out()[0][:1].transpose(0, 3, 1, 2))
+    arguments = ["run", DIGITS_INT8, "--input", tmp_path / "image.npy", "--output"]
+    # Which says that it can be read from anywhere, and that it is at its begin whatever was written.
+    cli(*arguments, "/dev/null")
+    with pytest.raises(RuntimeError, match="cannot write /dev/full: No space left on device"):
+        cli(*arguments, "/dev/full")
+    cli(*arguments, tmp_path / "file.npz")
+    done = subprocess.run(
+        [sys.executable, "-m", "triune", *map(str, arguments), "/dev/stdout"], stdout=subprocess.PIPE, check=True
+    )
+    with np.load(io.BytesIO(done.stdout)) as piped, np.load(tmp_path / "file.npz") as whole:
+        assert piped.files == whole.files
+        assert all(np.array_equal(piped[name], whole[name]) for name in whole.files)
 
 
 def test_standard_output_is_a_file_too(package: Path) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import io
 import os
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, TextIO
+from typing import Any, BinaryIO, TextIO, cast
 
 from triune import _native
 from triune._native import DATA_LIMIT, MODEL_LIMIT, TEXT_LIMIT
@@ -55,10 +56,32 @@ def replaced(path: _Path, *, sync: bool = True) -> Iterator[BinaryIO]:
             _errors("write", path),
             open(path if descriptor is None else descriptor, "wb", closefd=descriptor is None) as file,
         ):
-            yield file
+            yield file if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else cast(BinaryIO, _Stream(file))
         output.commit(sync=sync)
     finally:
         output.discard()
+
+
+class _Stream(io.RawIOBase):
+    """A device or a pipe to write, in one direction: devices let one seek, and are at 0 wherever that was."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def write(self, data: Any) -> int:
+        # The file has a buffer, and takes everything.
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        super().flush()
+        if not self._file.closed:
+            self._file.flush()
 
 
 @contextmanager
