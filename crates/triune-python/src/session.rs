@@ -64,10 +64,10 @@ struct Last {
 }
 
 impl Last {
-    /// `None` where a value is no tensor, or not of the type that the model says.
+    /// `None` where a value is no tensor.
     fn of(inputs: &[Parts<'_>], outputs: &[Option<Value>], model: &Model) -> Option<Self> {
         let outputs = outputs.iter().zip(model.outputs()).map(|(value, info)| match value {
-            Some(Value::Tensor(tensor)) if tensor.dtype == info.dtype => {
+            Some(Value::Tensor(tensor)) if info.kind == ValueKind::Tensor => {
                 Some((tensor.dtype, tensor.shape.to_vec()))
             }
             _ => None,
@@ -242,10 +242,8 @@ impl Session {
         let mut out = out.unwrap_or_default().0;
         // With inputs that have defaults, other extents can follow.
         let remembers = self.is_fixed && more.is_empty();
-        if remembers {
-            self.complete(py, &parts, &mut out)?;
-        }
-        let mut targets = self.targets(&out)?;
+        let added = if remembers { self.complete(py, &parts, &mut out)? } else { Vec::new() };
+        let mut targets = self.targets(&out, &added)?;
         let mut into = Vec::with_capacity(targets.len());
         for target in &mut targets {
             into.push(match target {
@@ -335,31 +333,38 @@ impl Source {
 }
 
 impl Session {
-    /// Adds an array for each result that the caller has none for, if their shapes are known.
+    /// Adds an array for each result that the caller has none for, if their shapes are known, and returns those arrays' types:
+    /// a model need not say them.
     fn complete<'py>(
         &self,
         py: Python<'py>,
         inputs: &[Parts<'_>],
         out: &mut Vec<Option<Bound<'py, PyAny>>>,
-    ) -> PyResult<()> {
+    ) -> PyResult<Vec<Option<DType>>> {
         let last = self.last.lock().clone();
-        let Some(last) = last.filter(|last| last.is_for(inputs)) else { return Ok(()) };
+        let Some(last) = last.filter(|last| last.is_for(inputs)) else { return Ok(Vec::new()) };
         out.resize(out.len().max(last.outputs.len()), None);
-        for (own, (dtype, shape)) in out.iter_mut().zip(&last.outputs) {
+        let mut added = vec![None; out.len()];
+        for ((own, added), (dtype, shape)) in out.iter_mut().zip(&mut added).zip(&last.outputs) {
             if own.is_none() {
                 *own = Some(array::empty(py, *dtype, shape)?.into_any());
+                *added = Some(*dtype);
             }
         }
-        Ok(())
+        Ok(added)
     }
 
-    /// Borrows the arrays that results are written to.
-    fn targets<'py>(&self, out: &[Option<Bound<'py, PyAny>>]) -> PyResult<Vec<Option<Target<'py>>>> {
+    /// Borrows the arrays that results are written to, some of which were added, of these types.
+    fn targets<'py>(
+        &self,
+        out: &[Option<Bound<'py, PyAny>>],
+        added: &[Option<DType>],
+    ) -> PyResult<Vec<Option<Target<'py>>>> {
         if out.len() > self.model.outputs().len() {
             let text = format!("out: expected {} at most, got {}", self.model.outputs().len(), out.len());
             return Err(error::argument(text));
         }
-        let target = |(object, info): (&Option<Bound<'py, PyAny>>, &ValueInfo)| {
+        let target = |(index, (object, info)): (usize, (&Option<Bound<'py, PyAny>>, &ValueInfo))| {
             let Some(object) = object else { return Ok(None) };
             let name = format!("out for '{}'", info.name);
             if info.kind == ValueKind::Strings {
@@ -367,10 +372,11 @@ impl Session {
                     "{name}: expected None, got an array: strings are always new ones"
                 )));
             }
-            let array = array::check(&name, object, info.dtype, None)?;
-            Ok(Some((info.dtype, array.shape().to_vec(), Output::new(&name, array)?)))
+            let dtype = added.get(index).copied().flatten().unwrap_or(info.dtype);
+            let array = array::check(&name, object, dtype, None)?;
+            Ok(Some((dtype, array.shape().to_vec(), Output::new(&name, array)?)))
         };
-        out.iter().zip(self.model.outputs()).map(target).collect()
+        out.iter().zip(self.model.outputs()).enumerate().map(target).collect()
     }
 
     /// Works with the session without the interpreter.
