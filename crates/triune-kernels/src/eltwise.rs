@@ -44,6 +44,18 @@ impl Broadcast {
         Self::new(axes, strides, strides, strides)
     }
 
+    /// Rows along the outermost axis, where cutting the nest leaves every row whole, and how many elements lie from one to the next
+    /// in the output, the first and the second operand; `None` where the output has gaps, or there is one row.
+    pub fn rows(&self) -> Option<(usize, [usize; 3])> {
+        self.nest.rows()
+    }
+
+    /// The nest over the first `count` of [`Self::rows`], one at least: operands that start later in a row's place are others of its rows.
+    #[must_use]
+    pub fn of_rows(&self, count: usize) -> Self {
+        Self { nest: self.nest.of_rows(count) }
+    }
+
     fn check<A, O>(&self, a: &[A], b: &[A], out: &[O]) -> Result<(), Error> {
         let span = |i: usize| usize::try_from(self.nest.span[i][1]).unwrap_or(usize::MAX);
         Error::check_len("output", out.len(), span(0))?;
@@ -70,7 +82,7 @@ impl Broadcast {
         let outer = self.nest.outer(1);
         let shared = Shared::new(out);
         if self.nest.rank > 1 && inner < LONG {
-            self.rows(a, b, &shared, pool, f);
+            self.short_runs(a, b, &shared, pool, f);
             return Ok(());
         }
         let run = |index: usize, first: usize, len: usize| {
@@ -98,7 +110,7 @@ impl Broadcast {
     }
 
     /// Calls `f` on several rows at once.
-    fn rows<A: Sync, O: Send>(
+    fn short_runs<A: Sync, O: Send>(
         &self,
         a: &[A],
         b: &[A],

@@ -86,6 +86,20 @@ impl Reduction {
         self.count
     }
 
+    /// As [`Broadcast::rows`](crate::Broadcast::rows), of the output and the input; `None` as well where neighbouring results are made
+    /// together: by itself, one would be added up in another order.
+    pub fn rows(&self) -> Option<(usize, [usize; 2])> {
+        if self.is_vertical() { None } else { self.kept.rows() }
+    }
+
+    /// The nest over the first `count` of [`Self::rows`], one at least.
+    #[must_use]
+    pub fn of_rows(&self, count: usize) -> Self {
+        let kept = self.kept.of_rows(count);
+        let left_out = (self.kept.dims[0] - kept.dims[0]) * self.kept.strides[0][1] as usize;
+        Self { kept, input_span: self.input_span - left_out, ..*self }
+    }
+
     /// Whether neighbouring results lie closer together in the input than a result's own elements.
     fn is_vertical(&self) -> bool {
         let (extent, stride) = self.axes[RANK - 1];

@@ -86,6 +86,33 @@ impl<const N: usize> Nest<N> {
         self.strides[self.rank - 1]
     }
 
+    /// Rows along the outermost axis, and how far apart each operand's lie, if what is written lies without gaps.
+    pub(crate) fn rows(&self) -> Option<(usize, [usize; N])> {
+        let mut dense = 1_i64;
+        for axis in (0..self.rank).rev() {
+            if self.strides[axis][0] != dense {
+                return None;
+            }
+            dense *= self.dims[axis] as i64;
+        }
+        let mut apart = [0; N];
+        for (apart, &stride) in apart.iter_mut().zip(&self.strides[0]) {
+            *apart = usize::try_from(stride).ok()?;
+        }
+        Some((self.dims[0], apart)).filter(|rows| rows.0 > 1)
+    }
+
+    /// The nest of `count` of its rows, at most all and at least one.
+    pub(crate) fn of_rows(&self, count: usize) -> Self {
+        let mut part = *self;
+        let left_out = self.dims[0].saturating_sub(count.max(1)) as i64;
+        part.dims[0] -= left_out as usize;
+        for (span, stride) in part.span.iter_mut().zip(&self.strides[0]) {
+            span[usize::from(*stride > 0)] -= left_out * stride;
+        }
+        part
+    }
+
     /// Iterations of all axes but the innermost `inner_axes`.
     pub(crate) fn outer(&self, inner_axes: usize) -> usize {
         self.dims[..self.rank.saturating_sub(inner_axes)].iter().product()

@@ -79,7 +79,8 @@ macro_rules! integers {
                     BinaryKind::Xor => a ^ b,
                     BinaryKind::ShiftLeft => {
                         let inside = b >= 0 as Self && (b as u64) < u64::from(Self::BITS);
-                        if inside { a.wrapping_shl(b as u32) } else { 0 }
+                        let shifted = a.wrapping_shl(b as u32);
+                        if inside { shifted } else { 0 }
                     }
                     BinaryKind::ShiftRight => {
                         let inside = b >= 0 as Self && (b as u64) < u64::from(Self::BITS);
@@ -116,6 +117,8 @@ multiversion! {
             BinaryKind::And => combine(run, out, stride, |a, b| T::apply(BinaryKind::And, a, b)),
             BinaryKind::Or => combine(run, out, stride, |a, b| T::apply(BinaryKind::Or, a, b)),
             BinaryKind::Xor => combine(run, out, stride, |a, b| T::apply(BinaryKind::Xor, a, b)),
+            BinaryKind::ShiftLeft => combine(run, out, stride, |a, b| T::apply(BinaryKind::ShiftLeft, a, b)),
+            BinaryKind::ShiftRight => combine(run, out, stride, |a, b| T::apply(BinaryKind::ShiftRight, a, b)),
             rare => rare_run(rare, run, out, stride),
         }
     }
@@ -168,16 +171,61 @@ pub fn double_binary(
 /// out = f(x) on f64, by [`UnaryKind::evaluate`]; both over all elements one after the other.
 ///
 /// Errors: slices of different lengths.
-pub fn double_unary(kind: UnaryKind, x: &[f64], out: &mut [f64], pool: &Pool) -> Result<(), Error> {
+pub fn double_unary(isa: Isa, kind: UnaryKind, x: &[f64], out: &mut [f64], pool: &Pool) -> Result<(), Error> {
     Error::check_len("output", out.len(), x.len())?;
     Error::check_len("operand", x.len(), out.len())?;
-    let shared = Shared::new(out);
+    let (level, shared) = (Level::new(isa), Shared::new(out));
     parallel::runs(pool, 1, x.len(), 1, &|_, first, len| {
         // SAFETY: pieces of the one run are disjoint, and within the slice.
         let out = unsafe { shared.piece(first, len) };
-        out.iter_mut().zip(&x[first..first + len]).for_each(|(out, &x)| *out = double(kind, x));
+        double_each(level, kind, &x[first..first + len], out);
     });
     Ok(())
+}
+
+/// Elements that take the quick way together.
+const NEIGHBOURS: usize = 32;
+
+/// out = f(x) for every element, by a function without branches where it gives all of some neighbours what [`double`] does.
+#[inline(always)]
+fn quickly(
+    kind: UnaryKind,
+    x: &[f64],
+    out: &mut [f64],
+    is_quick: impl Fn(f64) -> bool,
+    quick: impl Fn(f64) -> f64,
+) {
+    for (x, out) in x.chunks(NEIGHBOURS).zip(out.chunks_mut(NEIGHBOURS)) {
+        // No early end: a loop that leaves is not vectorised.
+        if x.iter().fold(true, |all, &x| all & is_quick(x)) {
+            x.iter().zip(out).for_each(|(&x, out)| *out = quick(x));
+        } else {
+            x.iter().zip(out).for_each(|(&x, out)| *out = double(kind, x));
+        }
+    }
+}
+
+multiversion! {
+    fn double_each(kind: UnaryKind, x: &[f64], out: &mut [f64]) {
+        let is_middling = |x: f64| x.abs() <= 690.0;
+        match kind {
+            UnaryKind::Exp => quickly(kind, x, out, is_middling, math::exp),
+            UnaryKind::Sigmoid => quickly(kind, x, out, is_middling, |x| 1.0 / (1.0 + math::exp(-x))),
+            UnaryKind::Silu => quickly(kind, x, out, is_middling, |x| x * (1.0 / (1.0 + math::exp(-x)))),
+            UnaryKind::Log => {
+                let is_normal = |x: f64| (f64::MIN_POSITIVE..f64::INFINITY).contains(&x);
+                quickly(kind, x, out, is_normal, math::log_of_positive);
+            }
+            UnaryKind::Sin => quickly(kind, x, out, math::is_small_angle, math::sin_of_small),
+            UnaryKind::Cos => quickly(kind, x, out, math::is_small_angle, math::cos_of_small),
+            UnaryKind::Sqrt => quickly(kind, x, out, |x| !x.is_nan(), f64::sqrt),
+            UnaryKind::Abs => quickly(kind, x, out, |x| !x.is_nan(), f64::abs),
+            UnaryKind::Neg => quickly(kind, x, out, |x| !x.is_nan(), |x| -x),
+            UnaryKind::Reciprocal => quickly(kind, x, out, |x| !x.is_nan(), f64::recip),
+            UnaryKind::Square => quickly(kind, x, out, |x| !x.is_nan(), |x| x * x),
+            kind => x.iter().zip(out).for_each(|(&x, out)| *out = double(kind, x)),
+        }
+    }
 }
 
 /// [`UnaryKind::evaluate`] over all of f64, where differences of exponentials go on beyond ±700.
@@ -521,6 +569,18 @@ impl Choice {
             }
         }
         Ok(Self { nest: Nest::new(dims, strides, [1; 4])? })
+    }
+
+    /// Rows along the outermost axis, where cutting the nest leaves every row whole, and how many elements lie from one to the next
+    /// in the output, the condition and both operands; `None` where the output has gaps, or there is one row.
+    pub fn rows(&self) -> Option<(usize, [usize; 4])> {
+        self.nest.rows()
+    }
+
+    /// The nest over the first `count` of [`Self::rows`], one at least: operands that start later in a row's place are others of its rows.
+    #[must_use]
+    pub fn of_rows(&self, count: usize) -> Self {
+        Self { nest: self.nest.of_rows(count) }
     }
 }
 

@@ -171,7 +171,7 @@ fn nests_of_elements() {
         select(ISA, &choice, &condition, &a, &b, &mut vec![0; out], &pool())
     });
     let unary =
-        |x: usize, out: usize| double_unary(UnaryKind::Neg, &vec![0.0; x], &mut vec![0.0; out], &pool());
+        |x: usize, out: usize| double_unary(ISA, UnaryKind::Neg, &vec![0.0; x], &mut vec![0.0; out], &pool());
     assert_eq!(unary(3, 3), Ok(()));
     assert_eq!(unary(3, 2), Err(Error::Short { operand: "output", need: 3, got: 2 }));
     assert_eq!(unary(2, 3), Err(Error::Short { operand: "operand", need: 3, got: 2 }));

@@ -5,6 +5,7 @@
 
 mod border;
 mod budget;
+mod chain;
 mod check;
 mod executor;
 mod guard;
@@ -27,6 +28,7 @@ pub use segments::{SEGMENT_ALIGNMENT, Segment, SegmentKind, SegmentTable};
 pub(crate) use budget::Budget;
 
 use border::{InPlace, Sources, Targets};
+use chain::Chain;
 use check::{Checker, Program};
 use guard::{Bound, Guard};
 use library::{Loan, Packing};
@@ -98,6 +100,8 @@ struct Steps {
     /// The stream up to its end, which commands are decoded from when somebody wants to see them.
     words: Bytes,
     prepared: Vec<Prepared>,
+    /// Those of the commands that run strip by strip, where nobody watches.
+    chains: Vec<Chain>,
     /// Operands in full; empty while the sanitizer is off.
     operands: Vec<Operands>,
     in_place: InPlace,
@@ -123,6 +127,8 @@ pub struct Decoded {
     bound: Bound,
     /// What every run makes anew, all that the program may write at first; empty while the sanitizer is off.
     makes: Arc<[SegRange]>,
+    /// Whether other programs go on with what this one leaves in feature maps.
+    is_part: bool,
 }
 
 impl Decoded {
@@ -258,6 +264,8 @@ impl Decoded {
             Words::Bytes(bytes) => bytes.slice(..reader.position()),
         };
         drop(lease);
+        let chains = chain::chains(&steps, segments);
+        budget.take((chains.len() * size_of::<Chain>()) as u64)?;
         let staging_bytes = steps.iter().map(Prepared::staging_bytes).max().unwrap_or(0);
         let bytes = budget.used() - before;
         Ok(Self {
@@ -265,6 +273,7 @@ impl Decoded {
                 words,
                 in_place: InPlace::new(segments, &steps),
                 prepared: steps,
+                chains,
                 operands,
                 bytes,
             }),
@@ -281,13 +290,14 @@ impl Decoded {
             } else {
                 Arc::default()
             },
+            is_part: false,
         })
     }
 
     /// The same as a part of a longer program: feature maps and outputs hold what other parts left there. Who runs the parts
     /// says what each makes ([`Memory::forget`]).
     pub(crate) fn into_part(self) -> Self {
-        Self { makes: Arc::default(), ..self }
+        Self { makes: Arc::default(), is_part: true, ..self }
     }
 
     /// The same for a program that makes these bytes of its outputs and no others.
@@ -298,7 +308,7 @@ impl Decoded {
 
     /// As `new`, decoded anew from the same stream: what was said of it counts.
     fn in_place_of(self, old: &Self) -> Self {
-        Self { makes: Arc::clone(&old.makes), ..self }
+        Self { makes: Arc::clone(&old.makes), is_part: old.is_part, ..self }
     }
 
     /// The commands, `end` excluded.
@@ -314,6 +324,12 @@ impl Decoded {
     /// The segments that a run uses.
     pub fn segments(&self) -> &SegmentTable {
         &self.segments
+    }
+
+    /// The commands that run strip by strip, one chain of them after the other, while nobody watches: what one writes is read by
+    /// the next while it is still in the cache, and the bits are those of one command after the other.
+    pub fn chains(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        self.steps.chains.iter().map(|chain| chain.first..chain.first + chain.count)
     }
 
     /// What a run takes.
@@ -376,7 +392,13 @@ impl Decoded {
     /// Bytes of scratch that [`Self::run`] needs with a pool of `threads` threads.
     pub fn scratch_bytes(&self, threads: usize) -> usize {
         let kernels = self.steps.prepared.iter().map(|step| step.scratch_bytes(threads)).max().unwrap_or(0);
-        self.staging_bytes.saturating_add(kernels)
+        self.staging(threads).saturating_add(kernels)
+    }
+
+    /// Bytes of these that operands copied aside take.
+    fn staging(&self, threads: usize) -> usize {
+        let chains = self.steps.chains.iter().map(|chain| chain.staging_bytes(threads));
+        chains.max().unwrap_or(0).max(self.staging_bytes)
     }
 
     /// Runs all commands. Allocates nothing.
@@ -500,28 +522,42 @@ impl Decoded {
             let makes: &[SegRange] = if commands.start == 0 { &self.makes } else { &[] };
             guard.begin(makes)?;
         }
-        let (staging, scratch) = scratch.split_at_mut(self.staging_bytes);
+        let (staging, scratch) = scratch.split_at_mut(self.staging(pool.threads()));
         let mut reader = observer.is_some().then(|| CommandReader::new(&self.steps.words));
         if let Some(reader) = &mut reader {
             for _ in 0..commands.start {
                 reader.skip();
             }
         }
-        let steps = self.steps.prepared.iter().enumerate();
-        for (index, step) in steps.take(commands.end).skip(commands.start) {
+        let prepared = &self.steps.prepared;
+        let end = commands.end.min(prepared.len());
+        let mut chains = self.steps.chains.iter().filter(|chain| chain.first >= commands.start).peekable();
+        let watched = observer.is_some() || guard.is_some();
+        let mut next = commands.start;
+        while next < end {
+            let (index, step) = (next, &prepared[next]);
             if let (Some(guard), Some(operands)) = (&guard, self.steps.operands.get(index)) {
                 guard.at(index, step.opcode.mnemonic()).step(operands)?;
             }
-            let done = {
-                let border = border.as_mut().map(|(sources, targets)| (*sources, &mut **targets));
-                step.run(lease, &self.segments, border, staging, scratch, pool)
+            let own = border.as_mut().map(|(sources, targets)| (*sources, &mut **targets));
+            let chain = chains.next_if(|chain| chain.first == index);
+            let whole = chain.filter(|chain| !watched && index + chain.count <= end);
+            let done = if let Some(chain) = whole {
+                next += chain.count;
+                // Who runs over a border sees what is behind it alone; others may look into the memory, or go on in it.
+                let stores = own.is_none() || self.is_part;
+                chain.run(prepared, lease, &self.segments, own, staging, pool, stores)
+            } else {
+                next += 1;
+                let done = step.run(lease, &self.segments, own, staging, scratch, pool);
+                done.map_err(|error| (index, error))
             };
             // Before anybody sees what a kernel that was stopped left behind.
             work::go_on()?;
-            done.map_err(|error| match error {
+            done.map_err(|(index, error)| match error {
                 operands::RunError::Device(error) => error,
                 operands::RunError::Kernel(source) => {
-                    Error::Kernel { index, mnemonic: step.opcode.mnemonic(), source }
+                    Error::Kernel { index, mnemonic: prepared[index].opcode.mnemonic(), source }
                 }
             })?;
             if let (Some(observer), Some(reader)) = (observer.as_deref_mut(), &mut reader) {

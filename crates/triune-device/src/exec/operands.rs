@@ -3,7 +3,7 @@
 //! As many of these are in memory as a program has commands: what few commands have is boxed, and what the sanitizer alone
 //! asks for is kept beside them while it is on.
 
-use std::{fmt, ops::Range};
+use std::{fmt, num::NonZeroU32, ops::Range};
 
 use triune_kernels::{Blocked, CopyNd, Pool, cancel};
 
@@ -63,6 +63,23 @@ pub(super) trait Step: Send + Sync + fmt::Debug {
         0
     }
 
+    /// How the command can be cut; `None` where no part of it can be computed alone.
+    fn rows(&self) -> Option<Rows> {
+        None
+    }
+
+    /// As [`Self::run`], of `count` of its [`Self::rows`]: the slices of operands that have rows are those of these alone. Needs no scratch.
+    fn run_rows(
+        &self,
+        count: usize,
+        reads: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), triune_kernels::Error> {
+        let _ = (count, reads, write, pool);
+        Err(triune_kernels::Error::Invalid("the command cannot be cut in rows"))
+    }
+
     /// Computes `write` from `reads`, of which those that the command does not have are empty.
     fn run(
         &self,
@@ -71,6 +88,120 @@ pub(super) trait Step: Send + Sync + fmt::Debug {
         scratch: &mut [u8],
         pool: &Pool,
     ) -> Result<(), triune_kernels::Error>;
+}
+
+/// The rows that a command can be cut in: each is computed from the same row of its operands, and the last one's bytes of an operand
+/// end with the operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rows {
+    pub(super) count: u64,
+    /// Bytes from a row to the next, 0 where all rows read the same.
+    pub(super) reads: [u64; MAX_READS],
+    /// Bytes of a row of the output, which has no gaps.
+    pub(super) write: u64,
+}
+
+impl Rows {
+    /// So many rows, of which an operand has so many bytes.
+    pub(super) fn dense<const N: usize>(count: usize, reads: [usize; N], write: usize) -> Option<Self> {
+        let mut all = [0; MAX_READS];
+        for (all, bytes) in all.iter_mut().zip(reads) {
+            *all = bytes as u64;
+        }
+        (count > 1).then_some(Self { count: count as u64, reads: all, write: write as u64 })
+    }
+
+    /// Those of a loop nest, the output's first, given in elements of so many bytes.
+    pub(super) fn nest<const N: usize>(rows: Option<(usize, [usize; N])>, bytes: [usize; N]) -> Option<Self> {
+        let (count, apart) = rows?;
+        let mut all = [0; MAX_READS];
+        for (all, (elements, bytes)) in all.iter_mut().zip(apart.into_iter().zip(bytes).skip(1)) {
+            *all = (elements * bytes) as u64;
+        }
+        Some(Self { count: count as u64, reads: all, write: (apart[0] * bytes[0]) as u64 })
+    }
+}
+
+/// [`Rows`] in few bytes, as many commands have them: of the three operands that these read at most.
+#[derive(Clone, Copy)]
+struct Packed {
+    count: NonZeroU32,
+    write: u32,
+    reads: [u32; 3],
+}
+
+impl Packed {
+    /// `None` for more than four gigabytes, which no cache is for.
+    fn new(rows: &Rows) -> Option<Self> {
+        let mut reads = [0; 3];
+        for (index, &row) in rows.reads.iter().enumerate().filter(|(_, row)| **row > 0) {
+            *reads.get_mut(index)? = u32::try_from(row).ok()?;
+        }
+        let count = NonZeroU32::new(u32::try_from(rows.count).ok()?)?;
+        Some(Self { count, write: u32::try_from(rows.write).ok()?, reads })
+    }
+
+    fn rows(self) -> Rows {
+        let mut reads = [0; MAX_READS];
+        for (to, row) in reads.iter_mut().zip(self.reads) {
+            *to = row.into();
+        }
+        Rows { count: self.count.get().into(), reads, write: self.write.into() }
+    }
+}
+
+/// A kernel that needs no scratch and may be cut in rows.
+struct InRows<K> {
+    rows: Option<Packed>,
+    kernel: K,
+}
+
+/// The step of a kernel that is given how many of its rows it computes: `None` for all.
+pub(super) fn in_rows<K>(rows: Option<Rows>, kernel: K) -> impl Step + 'static
+where
+    K: Fn(Option<usize>, [&[u8]; MAX_READS], &mut [u8], &Pool) -> Result<(), triune_kernels::Error>
+        + Send
+        + Sync
+        + 'static,
+{
+    InRows { rows: rows.as_ref().and_then(Packed::new), kernel }
+}
+
+impl<K> fmt::Debug for InRows<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(std::any::type_name::<K>())
+    }
+}
+
+impl<K> Step for InRows<K>
+where
+    K: Fn(Option<usize>, [&[u8]; MAX_READS], &mut [u8], &Pool) -> Result<(), triune_kernels::Error>
+        + Send
+        + Sync,
+{
+    fn rows(&self) -> Option<Rows> {
+        self.rows.map(Packed::rows)
+    }
+
+    fn run_rows(
+        &self,
+        count: usize,
+        reads: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), triune_kernels::Error> {
+        (self.kernel)(Some(count), reads, write, pool)
+    }
+
+    fn run(
+        &self,
+        reads: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        _scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), triune_kernels::Error> {
+        (self.kernel)(None, reads, write, pool)
+    }
 }
 
 /// A kernel that needs no scratch: what it does with its operands, its output and the threads.
@@ -157,7 +288,7 @@ pub(super) enum RunError {
 }
 
 /// Rounds up to the alignment that kernels are given.
-const fn padded(bytes: u64) -> usize {
+pub(super) const fn padded(bytes: u64) -> usize {
     bytes.next_multiple_of(64) as usize
 }
 
@@ -194,6 +325,27 @@ impl Prepared {
             });
         }
         Self { reads: compact, write: write.range, apart: any.then(|| Box::new(apart)), kernel, opcode }
+    }
+
+    /// The rows that it can be cut in, if its operands lie as kernels take them.
+    pub(super) fn rows(&self) -> Option<Rows> {
+        if self.apart.is_some() { None } else { self.kernel.rows() }
+    }
+
+    /// The operands that it reads, and of each whether it is copied aside.
+    pub(super) fn operands(&self) -> [Option<(SegRange, bool)>; MAX_READS] {
+        self.reads.map(|read| read.map(|read| (read.range(), read.staged)))
+    }
+
+    /// Computes some of its rows.
+    pub(super) fn run_rows(
+        &self,
+        count: usize,
+        reads: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), triune_kernels::Error> {
+        self.kernel.run_rows(count, reads, write, pool)
     }
 
     /// The segments that it reads.

@@ -5,6 +5,7 @@
 
 pub mod sanitizer;
 mod slab;
+mod strips;
 mod table;
 
 use std::{
@@ -21,6 +22,7 @@ use triune_memory::Arena;
 
 pub use slab::Lease;
 use slab::Slab;
+pub(crate) use strips::{Cut, Own, Strip, Strips};
 use table::{Conflict, LeaseTable};
 
 pub use sanitizer::Sanitize;

@@ -1,4 +1,4 @@
-//! The bytes of a region, and the leases that make touching them sound. The only unsafe code of the crate.
+//! The bytes of a region, and the leases that make touching them sound. With the strips that a lease is cut in, the only unsafe code of the crate.
 //!
 //! Why it is sound. All bytes are reached through [`Lease::read`], [`Lease::write`] and [`Lease::split`].
 //! - *Between leases:* the lease table grants an exclusive range only when no live lease overlaps it, and a shared one
@@ -133,8 +133,28 @@ impl<'a> Lease<'a> {
         Ok((reads, write))
     }
 
+    /// # Safety
+    /// [`Self::check`] let it through, and nobody writes any of it during `'b`.
+    pub(super) unsafe fn bytes<'b>(&self, range: RangeAccess) -> &'b [u8]
+    where
+        'a: 'b,
+    {
+        // SAFETY: in its region, by the lease; the rest is the caller's promise.
+        unsafe { self.memory.regions[range.region.0].slab.bytes(range) }
+    }
+
+    /// # Safety
+    /// [`Self::check`] let it be written, and nobody else reads or writes any of it during `'b`.
+    pub(super) unsafe fn bytes_mut<'b>(&self, range: RangeAccess) -> &'b mut [u8]
+    where
+        'a: 'b,
+    {
+        // SAFETY: in its region, by the lease; the rest is the caller's promise.
+        unsafe { self.memory.regions[range.region.0].slab.bytes_mut(range) }
+    }
+
     /// Refuses a range that no leased range holds, or holds for reading only when it is to be written.
-    fn check(&self, range: RangeAccess, wanted: AccessKind) -> Result<(), Error> {
+    pub(super) fn check(&self, range: RangeAccess, wanted: AccessKind) -> Result<(), Error> {
         let held = range.start.checked_add(range.len).is_some_and(|end| {
             self.ranges.iter().any(|own| {
                 own.region == range.region

@@ -8,7 +8,7 @@ use triune_tensor::{
 
 use super::super::{
     check::{Checker, Placed, Result, bad, expect_dtype, expect_same_extents, refused},
-    operands::{MAX_READS, Prepared, Step, plain},
+    operands::{MAX_READS, Prepared, Rows, Step, in_rows, plain},
 };
 use super::conv::{expect_clamp, q8, qadd_params};
 use super::{EIGHT_BIT, FLOAT, SIXTEEN_BIT, SIXTEEN_BIT_RANGE, elements, elements_mut, expect_zero};
@@ -20,6 +20,18 @@ pub(super) struct Binaries {
     pub(super) b: Placed,
     pub(super) output: Placed,
     pub(super) shape: Broadcast,
+}
+
+/// Maps without gaps element by element, of so many bytes each, as rows.
+pub(super) fn flat_rows(from: Nhwc, to: Nhwc, bytes: [usize; 2]) -> Option<Rows> {
+    let dense = from.is_dense() && to.is_dense();
+    Rows::dense(from.elements(), [bytes[0]], bytes[1]).filter(|_| dense)
+}
+
+/// So many of these elements.
+pub(super) const fn flat(count: usize) -> (Nhwc, Nhwc) {
+    let map = Nhwc::dense(1, 1, count, 1);
+    (map, map)
 }
 
 pub(super) fn broadcast(
@@ -128,16 +140,17 @@ fn q16_mul(checker: &Checker<'_>, command: &command::QMul) -> Result<Prepared> {
     checker.finish([a, b], &output, true, step)
 }
 
+/// A binary function with an activation behind it.
 #[derive(Debug)]
 struct BinaryStep {
     kind: BinaryKind,
     shape: Broadcast,
     isa: Isa,
-    activation: Option<Activated>,
+    activation: Activated,
 }
 
 /// An activation behind a binary function: the function's results go to scratch, densely, and from there to the output.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Activated {
     function: UnaryKind,
     dense: Nhwc,
@@ -146,7 +159,7 @@ struct Activated {
 
 impl Step for BinaryStep {
     fn scratch_bytes(&self, _threads: usize) -> usize {
-        self.activation.as_ref().map_or(0, |activated| 4 * activated.dense.elements())
+        4 * self.activation.dense.elements()
     }
 
     fn run(
@@ -157,20 +170,9 @@ impl Step for BinaryStep {
         pool: &Pool,
     ) -> Result<(), KernelError> {
         let (a, b) = (elements(a)?, elements(b)?);
-        let Some(activated) = &self.activation else {
-            return triune_kernels::binary(
-                self.isa,
-                self.kind,
-                &self.shape,
-                a,
-                b,
-                elements_mut(write)?,
-                pool,
-            );
-        };
-        let raw = elements_mut(&mut scratch[..4 * activated.dense.elements()])?;
+        let Activated { function, dense, output } = self.activation;
+        let raw = elements_mut(&mut scratch[..4 * dense.elements()])?;
         triune_kernels::binary(self.isa, self.kind, &self.shape, a, b, raw, pool)?;
-        let Activated { function, dense, output } = *activated;
         triune_kernels::unary(self.isa, function, raw, dense, elements_mut(write)?, output, pool)
     }
 }
@@ -186,7 +188,7 @@ pub(super) fn fbinary(checker: &Checker<'_>, command: &command::FBinary) -> Resu
     }
     let activation = *activation;
     let Binaries { a, b, output, mut shape } = broadcast(checker, *dims, a, b, output)?;
-    let mut activated = None;
+    let isa = checker.isa;
     if activation != UnaryKind::Identity {
         let Some(map) = output.collapse() else {
             return bad("activation", "needs an output of at most four separate axes, the last contiguous");
@@ -195,9 +197,15 @@ pub(super) fn fbinary(checker: &Checker<'_>, command: &command::FBinary) -> Resu
         let [x, y] = [a, b].map(|operand| operand.element_strides());
         shape = Broadcast::new(dims.map(|dim| dim as usize), x, y, output.dense_strides())
             .map_err(refused("dims"))?;
-        activated = Some(Activated { function: activation, dense, output: map });
+        let activation = Activated { function: activation, dense, output: map };
+        return checker.finish([a, b], &output, true, BinaryStep { kind, shape, isa, activation });
     }
-    checker.finish([a, b], &output, true, BinaryStep { kind, shape, isa: checker.isa, activation: activated })
+    let rows = Rows::nest(shape.rows(), [size_of::<f32>(); 3]);
+    let step = in_rows(rows, move |count, [a, b, ..], write, pool| {
+        let shape = count.map_or(shape, |count| shape.of_rows(count));
+        triune_kernels::binary(isa, kind, &shape, elements(a)?, elements(b)?, elements_mut(write)?, pool)
+    });
+    checker.finish([a, b], &output, true, step)
 }
 
 pub(super) fn funary(checker: &Checker<'_>, command: &command::FUnary) -> Result<Prepared> {
@@ -210,8 +218,10 @@ pub(super) fn funary(checker: &Checker<'_>, command: &command::FUnary) -> Result
         if [&command.input, &command.output].iter().any(|map| !map.is_dense()) {
             return bad("input", "float64 elements lie one after the other");
         }
-        let step = plain(move |[x, ..], write, pool| {
-            triune_kernels::double_unary(function, elements(x)?, elements_mut(write)?, pool)
+        let isa = checker.isa;
+        let rows = Rows::dense(input.nhwc.elements(), [size_of::<f64>()], size_of::<f64>());
+        let step = in_rows(rows, move |_, [x, ..], write, pool| {
+            triune_kernels::double_unary(isa, function, elements(x)?, elements_mut(write)?, pool)
         });
         return checker.finish([input.placed], &output.placed, true, step);
     }
@@ -221,7 +231,9 @@ pub(super) fn funary(checker: &Checker<'_>, command: &command::FUnary) -> Result
     let output = checker.output_map("output", &command.output)?;
     expect_same_extents("output", &output.nhwc, &input.nhwc)?;
     let (from, to, isa) = (input.nhwc, output.nhwc, checker.isa);
-    let step = plain(move |[x, ..], write, pool| {
+    let rows = flat_rows(from, to, [size_of::<f32>(); 2]);
+    let step = in_rows(rows, move |count, [x, ..], write, pool| {
+        let (from, to) = count.map_or((from, to), flat);
         triune_kernels::unary(isa, function, elements(x)?, from, elements_mut(write)?, to, pool)
     });
     checker.finish([input.placed], &output.placed, true, step)
@@ -238,8 +250,10 @@ pub(super) fn table(checker: &Checker<'_>, command: &command::Table) -> Result<P
     let output = checker.output_map("output", &command.output)?;
     expect_same_extents("output", &output.nhwc, &input.nhwc)?;
     let (from, to, isa) = (input.nhwc, output.nhwc, checker.isa);
-    let step =
-        plain(move |[x, ..], write, pool| triune_kernels::table(isa, &table, x, from, write, to, pool));
+    let step = in_rows(flat_rows(from, to, [1, 1]), move |count, [x, ..], write, pool| {
+        let (from, to) = count.map_or((from, to), flat);
+        triune_kernels::table(isa, &table, x, from, write, to, pool)
+    });
     checker.finish([input.placed], &output.placed, true, step)
 }
 

@@ -5,9 +5,10 @@ use triune_tensor::{DType, QuantParams, Rounding};
 
 use super::super::{
     check::{Checker, PlacedMap, Result, bad, expect_dtype, expect_same_extents},
-    operands::{Prepared, plain},
+    operands::{Prepared, in_rows, plain},
 };
 use super::conv::q8;
+use super::eltwise::{flat, flat_rows};
 use super::{EIGHT_BIT, FLOAT, elements, elements_mut, expect_scale};
 use crate::command::{self, FieldError};
 
@@ -93,16 +94,24 @@ fn convert(
 ) -> Result<Prepared> {
     let [input, output] = maps(checker, input, output)?;
     let (from, to, isa) = (input.nhwc, output.nhwc, checker.isa);
-    let step = plain(move |[x, ..], write, pool| match kind {
-        Kind::Quantize(q, rounding) => {
-            triune_kernels::quantize(isa, scale, q, rounding, elements(x)?, from, write, to, pool)
-        }
-        Kind::Dequantize(q) => {
-            triune_kernels::dequantize(isa, scale, q, x, from, elements_mut(write)?, to, pool)
-        }
-        Kind::Widen => {
-            let (x, y) = (elements(x)?, elements_mut(write)?);
-            triune_kernels::dequantize_i32(isa, &[scale], x, from, y, to, pool)
+    let bytes = match kind {
+        Kind::Quantize(..) => [4, 1],
+        Kind::Dequantize(_) => [1, 4],
+        Kind::Widen => [4, 4],
+    };
+    let step = in_rows(flat_rows(from, to, bytes), move |count, [x, ..], write, pool| {
+        let (from, to) = count.map_or((from, to), flat);
+        match kind {
+            Kind::Quantize(q, rounding) => {
+                triune_kernels::quantize(isa, scale, q, rounding, elements(x)?, from, write, to, pool)
+            }
+            Kind::Dequantize(q) => {
+                triune_kernels::dequantize(isa, scale, q, x, from, elements_mut(write)?, to, pool)
+            }
+            Kind::Widen => {
+                let (x, y) = (elements(x)?, elements_mut(write)?);
+                triune_kernels::dequantize_i32(isa, &[scale], x, from, y, to, pool)
+            }
         }
     });
     checker.finish([input.placed], &output.placed, false, step)

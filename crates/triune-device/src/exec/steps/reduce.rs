@@ -5,7 +5,7 @@ use triune_tensor::{DType, function::ReduceKind};
 
 use super::super::{
     check::{Checker, Placed, Result, bad, expect_dtype, refused},
-    operands::{Prepared, plain},
+    operands::{Prepared, Rows, in_rows, plain},
 };
 use super::{elements, elements_mut, with_number};
 use crate::command::{self, Operand};
@@ -46,7 +46,9 @@ pub(super) fn reduce(checker: &Checker<'_>, command: &command::Reduce) -> Result
     let reduced = std::array::from_fn(|axis| axes >> axis & 1 == 1);
     let (input, output, nest) = nest(checker, *dims, reduced, input, output)?;
     let isa = checker.isa;
-    let step = plain(move |[x, ..], write, pool| {
+    let rows = Rows::nest(nest.rows(), [dtype.bytes(); 2]);
+    let step = in_rows(rows, move |count, [x, ..], write, pool| {
+        let nest = count.map_or(nest, |count| nest.of_rows(count));
         with_number!(dtype, T => {
             triune_kernels::reduce::<T>(isa, kind, &nest, elements(x)?, elements_mut(write)?, pool)
         })

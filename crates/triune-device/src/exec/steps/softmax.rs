@@ -5,7 +5,7 @@ use triune_tensor::{DType, QuantParams};
 
 use super::super::{
     check::{Checker, Placed, Result, bad, expect_dtype, refused},
-    operands::{Prepared, plain},
+    operands::{Prepared, Rows, in_rows, plain},
 };
 use super::conv::q8;
 use super::{EIGHT_BIT, elements, elements_mut, expect_scale};
@@ -56,14 +56,12 @@ pub(super) fn fsoftmax(checker: &Checker<'_>, command: &command::FSoftmax) -> Re
     let output = dense(checker, "output", command.output, 4, command.dims)?;
     let shape = axis(command.dims);
     let isa = checker.isa;
-    checker.finish(
-        [input],
-        &output,
-        true,
-        plain(move |[input, ..], write, pool| {
-            triune_kernels::softmax(isa, shape, elements(input)?, elements_mut(write)?, pool)
-        }),
-    )
+    let bytes = size_of::<f32>() * shape.len * shape.inner;
+    let step = in_rows(Rows::dense(shape.outer, [bytes], bytes), move |count, [input, ..], write, pool| {
+        let shape = AxisShape { outer: count.unwrap_or(shape.outer), ..shape };
+        triune_kernels::softmax(isa, shape, elements(input)?, elements_mut(write)?, pool)
+    });
+    checker.finish([input], &output, true, step)
 }
 
 /// Constants for the elements of a row.
@@ -91,7 +89,8 @@ pub(super) fn fnorm(checker: &Checker<'_>, command: &command::FNorm) -> Result<P
     let beta = row(checker, "beta", command.beta, len)?;
     let len = len as usize;
     let isa = checker.isa;
-    let step = plain(move |[input, ..], write, pool| {
+    let bytes = size_of::<f32>() * len;
+    let step = in_rows(Rows::dense(rows as usize, [bytes], bytes), move |_, [input, ..], write, pool| {
         let row = NormRow { len, epsilon, gamma: gamma.as_deref(), beta: beta.as_deref() };
         triune_kernels::normalize(isa, row, elements(input)?, elements_mut(write)?, pool)
     });

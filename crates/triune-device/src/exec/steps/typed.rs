@@ -6,15 +6,18 @@ use triune_tensor::{DType, function::BinaryKind};
 
 use super::super::{
     check::{Checker, Result, bad, expect_dtype, refused},
-    operands::{MAX_READS, Prepared, Step, plain},
+    operands::{MAX_READS, Prepared, Rows, Step, in_rows},
 };
 use super::{elements, elements_mut, with_number};
 use crate::command;
 
 /// A function of two elements of a type.
 fn binary_step(isa: Isa, kind: BinaryKind, dtype: DType, shape: Broadcast) -> impl Step + 'static {
-    plain(move |[a, b, ..], write, pool| {
-        let shape = &shape;
+    let bytes = dtype.bytes();
+    let written = if kind.comparison().is_some() { 1 } else { bytes };
+    let rows = Rows::nest(shape.rows(), [written, bytes, bytes]);
+    in_rows(rows, move |count, [a, b, ..], write, pool| {
+        let shape = &count.map_or(shape, |count| shape.of_rows(count));
         if let Some(kind) = kind.comparison() {
             return with_number!(dtype, T => {
                 triune_kernels::compare::<T>(isa, kind, shape, elements(a)?, elements(b)?, write, pool)
@@ -200,6 +203,25 @@ fn convert_direct(
 }
 
 impl Step for ConvertStep {
+    fn rows(&self) -> Option<Rows> {
+        if self.second.is_some() {
+            return None;
+        }
+        // The second operand is none.
+        let rows = self.first.rows().map(|(count, [out, x, _])| (count, [out, x]));
+        Rows::nest(rows, [self.to.bytes(), self.from.bytes()])
+    }
+
+    fn run_rows(
+        &self,
+        count: usize,
+        [x, ..]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), KernelError> {
+        convert_direct(self.isa, self.from, self.to, &self.first.of_rows(count), x, write, pool)
+    }
+
     fn scratch_bytes(&self, _threads: usize) -> usize {
         if self.second.is_some() { self.elements.saturating_mul(8) } else { 0 }
     }
@@ -256,11 +278,13 @@ pub(super) fn select(checker: &Checker<'_>, command: &command::Select) -> Result
     let [c, x, y, out] = [condition, a, b, output].map(|operand| operand.element_strides());
     let choice = Choice::new(dims.map(|dim| dim as usize), c, x, y, out).map_err(refused("dims"))?;
     let isa = checker.isa;
+    let rows = Rows::nest(choice.rows(), [bytes, 1, bytes, bytes]);
     checker.finish(
         [condition, a, b],
         &output,
         true,
-        plain(move |[condition, a, b, ..], write, pool| {
+        in_rows(rows, move |count, [condition, a, b, ..], write, pool| {
+            let choice = count.map_or(choice, |count| choice.of_rows(count));
             macro_rules! select {
                 ($type:ty) => {
                     triune_kernels::select::<$type>(

@@ -1,0 +1,438 @@
+//! Commands that run strip by strip: what one writes is read by the next while it is still in the cache.
+//!
+//! Composite operators become chains of commands that each go over whole tensors, which takes as long as the memory does. Where each
+//! row of what they write is computed from the same row of what they read, all of them are run on some rows before the next rows' turn.
+//! Nothing is computed in another way, so the bits are those of one command after the other. Whoever watches single commands (an
+//! observer, the sanitizer) sees them run one after the other.
+
+use std::sync::OnceLock;
+
+use triune_kernels::Pool;
+
+use super::{
+    SegmentKind, SegmentTable,
+    border::{Sources, Targets},
+    operands::{MAX_READS, Prepared, Rows, RunError, SegRange, padded},
+};
+use crate::{
+    Lease, RegionId,
+    memory::{Cut, Own, RangeAccess, Strip, Strips},
+};
+
+/// Commands of a chain at most.
+const MOST: usize = 16;
+
+/// Bytes that the rows of a strip have in all operands together, about: what a second-level cache has room for, since calls of a
+/// kernel take as long as some thousand elements.
+const STRIP: u64 = 256 << 10;
+
+/// Bytes of a single row at most.
+const ROW: u64 = 384 << 10;
+
+/// No bytes, wherever they are.
+const NOTHING: RangeAccess = RangeAccess::shared(RegionId(0), 0, 0);
+
+/// Commands, one behind the other, that can be cut in the same rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Chain {
+    /// The first command's index.
+    pub(super) first: usize,
+    pub(super) count: usize,
+    /// Rows of the whole; each command has a multiple of it.
+    rows: u64,
+    /// Rows of a strip.
+    each: u64,
+    /// Bytes that copies of operands of a strip take, on a boundary that kernels are given.
+    copies: usize,
+    /// Of each command, which of the values that nobody else reads it writes, and which its operands are; [`STORED`] for others.
+    writes: [u8; MOST],
+    reads: [[u8; MAX_READS]; MOST],
+    /// Those values, and bytes of a strip of one at most.
+    values: usize,
+    value: usize,
+}
+
+/// What lies where the plan has it.
+const STORED: u8 = u8::MAX;
+
+/// Commands behind a chain that are looked at for who reads its values, so that a program is read in time.
+const AHEAD: usize = 4096;
+
+/// Whether nobody reads what the commands before these left in a range.
+fn is_forgotten(range: &SegRange, segments: &SegmentTable, behind: &[Prepared]) -> bool {
+    if !segments.get(range.segment).is_some_and(|segment| segment.kind.transient()) {
+        return false;
+    }
+    for (index, step) in behind.iter().enumerate() {
+        if index == AHEAD || step.operands().iter().flatten().any(|(read, _)| read.overlaps(range)) {
+            return false;
+        }
+        if step.rows().is_some_and(|rows| rows.write * rows.count == step.write.len) && step.write == *range {
+            return true;
+        }
+    }
+    true
+}
+
+/// An operand and how it is cut: all of its range's bytes, where one row follows the other without gaps.
+#[derive(Clone, Copy)]
+struct Side {
+    range: SegRange,
+    row: u64,
+    dense: bool,
+    written: bool,
+}
+
+/// A command's operands.
+fn sides(step: &Prepared, rows: &Rows) -> impl Iterator<Item = Side> {
+    let side = |range: SegRange, row: u64, written| Side {
+        range,
+        row,
+        dense: row.checked_mul(rows.count) == Some(range.len),
+        written,
+    };
+    let write = side(step.write, rows.write, true);
+    let reads = step.operands().into_iter().zip(rows.reads);
+    let reads: Vec<Side> =
+        reads.filter_map(|(read, row)| read.map(|(range, _)| side(range, row, false))).collect();
+    std::iter::once(write).chain(reads)
+}
+
+/// Whether the rows of either can be computed without the other's: what one writes, the other has in the same rows or not at all.
+fn agree(a: &Side, b: &Side) -> bool {
+    !(a.written || b.written) || !a.range.overlaps(&b.range) || a.range == b.range && a.dense && b.dense
+}
+
+const fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// The chain that is being made.
+struct Draft {
+    first: usize,
+    count: usize,
+    rows: u64,
+    sides: Vec<Side>,
+    /// Whether a command reads what another one wrote.
+    linked: bool,
+    outputs: usize,
+}
+
+impl Draft {
+    fn new(first: usize) -> Self {
+        Self { first, count: 0, rows: 0, sides: Vec::new(), linked: false, outputs: 0 }
+    }
+
+    /// Takes in the next command, if it can be cut as those before.
+    fn take(&mut self, step: &Prepared, segments: &SegmentTable) -> bool {
+        let Some(rows) = step.rows() else { return false };
+        let own: Vec<Side> = sides(step, &rows).collect();
+        let common = gcd(rows.count, self.rows);
+        let output = segments.get(step.write.segment).is_some_and(|to| to.kind == SegmentKind::Output);
+        let outputs = self.outputs + usize::from(output);
+        let all = || self.sides.iter().chain(&own);
+        // A row of the output begins where the one before ends; an output without rows would be written by all strips.
+        let fits = self.count < MOST
+            && outputs <= 1
+            && common > 1
+            && own[0].dense
+            && own.iter().all(|side| all().all(|other| agree(side, other)));
+        if !fits || row_bytes(all(), common) > ROW {
+            return false;
+        }
+        self.linked |= own[1..]
+            .iter()
+            .any(|side| self.sides.iter().any(|other| other.written && other.range.overlaps(&side.range)));
+        (self.rows, self.outputs) = (common, outputs);
+        self.sides.extend(own);
+        self.count += 1;
+        true
+    }
+
+    /// The chain, if its commands have more than one strip and something to give each other.
+    fn finish(&self, steps: &[Prepared], segments: &SegmentTable) -> Option<Chain> {
+        let bytes = row_bytes(self.sides.iter(), self.rows);
+        let mut each = (STRIP / bytes.max(1)).max(1);
+        if each > 64 {
+            // So that strips of a dense operand begin on the boundaries of vectors.
+            each -= each % 64;
+        }
+        if !self.linked || self.rows <= each {
+            return None;
+        }
+        let (own, behind) = steps[self.first..].split_at(self.count);
+        let bytes = |range: &SegRange| padded(range.len / self.rows * each);
+        let copies = |step: &Prepared| {
+            let reads = step.operands().into_iter().flatten();
+            reads.filter(|read| read.1).map(|(range, _)| bytes(&range)).sum::<usize>()
+        };
+        let copies = own.iter().map(copies).max().unwrap_or(0);
+        let (mut writes, mut reads) = ([STORED; MOST], [[STORED; MAX_READS]; MOST]);
+        let mut values: Vec<SegRange> = Vec::new();
+        for (index, step) in own.iter().enumerate() {
+            let place = |range: &SegRange, values: &[SegRange]| {
+                values.iter().position(|value| value == range).map_or(STORED, |place| place as u8)
+            };
+            for (to, read) in reads[index].iter_mut().zip(step.operands()) {
+                // What was there before the chain is where the plan has it.
+                *to = read.map_or(STORED, |(range, _)| place(&range, &values));
+            }
+            if !values.contains(&step.write) && is_forgotten(&step.write, segments, behind) {
+                values.push(step.write);
+            }
+            writes[index] = place(&step.write, &values);
+        }
+        let value = values.iter().map(bytes).max().unwrap_or(0);
+        let (first, count, rows) = (self.first, self.count, self.rows);
+        Some(Chain { first, count, rows, each, copies, writes, reads, values: values.len(), value })
+    }
+}
+
+/// Bytes of a row of all operands, each counted once.
+fn row_bytes<'a>(sides: impl Iterator<Item = &'a Side>, rows: u64) -> u64 {
+    let mut seen: Vec<SegRange> = Vec::new();
+    let mut bytes = 0_u64;
+    for side in sides {
+        if side.row > 0 && !seen.contains(&side.range) {
+            seen.push(side.range);
+            bytes = bytes.saturating_add(side.range.len / rows.max(1));
+        }
+    }
+    bytes
+}
+
+/// The chains of a program's commands, in their order.
+pub(super) fn chains(steps: &[Prepared], segments: &SegmentTable) -> Vec<Chain> {
+    let mut found = Vec::new();
+    let mut draft = Draft::new(0);
+    for (index, step) in steps.iter().enumerate() {
+        if draft.take(step, segments) {
+            continue;
+        }
+        found.extend(draft.finish(steps, segments));
+        draft = Draft::new(index);
+        if !draft.take(step, segments) {
+            draft = Draft::new(index + 1);
+        }
+    }
+    found.extend(draft.finish(steps, segments));
+    found
+}
+
+/// Where an operand of the chain lies.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Nowhere,
+    /// Outside of the lease.
+    Given(&'a [u8]),
+    /// In the lease, to be copied aside or not.
+    At(RangeAccess, bool),
+    /// A value that is not stored, with the bytes of all of it.
+    Value(usize, u64),
+}
+
+/// Where a command of the chain writes.
+#[derive(Clone, Copy)]
+enum Sink {
+    Outside,
+    At(RangeAccess),
+    Value(usize, u64),
+}
+
+/// A command of the chain, resolved for one run.
+#[derive(Clone, Copy)]
+struct Link<'a> {
+    step: &'a Prepared,
+    rows: Rows,
+    sources: [Source<'a>; MAX_READS],
+    write: Sink,
+}
+
+impl Chain {
+    /// Bytes of staging that a run on so many threads needs.
+    pub(super) fn staging_bytes(&self, threads: usize) -> usize {
+        self.room().saturating_mul(threads)
+    }
+
+    /// Bytes of a thread's own.
+    const fn room(&self) -> usize {
+        self.copies + self.values * self.value
+    }
+
+    /// Runs the commands of the chain, out of `steps`, those of the whole program. `staging` holds [`Self::staging_bytes`] at least.
+    /// With `stores`, values that no command reads later come to lie where the plan has them, too.
+    pub(super) fn run(
+        &self,
+        steps: &[Prepared],
+        lease: &mut Lease<'_>,
+        segments: &SegmentTable,
+        border: Option<(Sources<'_>, &mut Targets<'_>)>,
+        staging: &mut [u8],
+        pool: &Pool,
+        stores: bool,
+    ) -> Result<(), (usize, RunError)> {
+        let (sources, mut targets) = border.unzip();
+        let mut links: [Option<Link<'_>>; MOST] = [None; MOST];
+        let mut cuts = [Cut { range: NOTHING, row: 0 }; MOST];
+        let mut cut = 0;
+        let mut outside: Option<SegRange> = None;
+        for (index, (step, link)) in
+            steps[self.first..self.first + self.count].iter().zip(&mut links).enumerate()
+        {
+            let fail = |error| (self.first + index, RunError::Device(error));
+            let rows = step.rows().expect("a chain is made of commands with rows");
+            let mut own = [Source::Nowhere; MAX_READS];
+            for ((own, read), &value) in own.iter_mut().zip(step.operands()).zip(&self.reads[index]) {
+                let Some((range, staged)) = read else { continue };
+                if !stores && value != STORED {
+                    *own = Source::Value(value.into(), range.len);
+                    continue;
+                }
+                *own = match sources.and_then(|sources| sources.bytes(range)) {
+                    Some(given) => Source::Given(given),
+                    None => Source::At(range.resolve(segments).map_err(fail)?, staged),
+                };
+            }
+            let is_outside = targets.as_mut().is_some_and(|targets| targets.bytes(step.write).is_some());
+            let write = if is_outside {
+                outside = Some(step.write);
+                Sink::Outside
+            } else if !stores && self.writes[index] != STORED {
+                Sink::Value(self.writes[index].into(), step.write.len)
+            } else {
+                let write = step.write.resolve(segments).map_err(fail)?;
+                cuts[cut] = Cut { range: write, row: write.len / self.rows };
+                cut += 1;
+                Sink::At(write)
+            };
+            *link = Some(Link { step, rows, sources: own, write });
+        }
+        let outside = match (outside, targets) {
+            (Some(range), Some(targets)) => targets.bytes(range).unwrap_or_default(),
+            _ => Default::default(),
+        };
+        let staging = &mut staging[..self.staging_bytes(pool.threads())];
+        let strips = Strips::new(lease, &cuts[..cut], self.rows, outside, staging)
+            .map_err(|error| (self.first, RunError::Device(error)))?;
+        let failed = OnceLock::new();
+        strips.run(self.each, pool, &|strip| {
+            let Strip { own, outside, room } = strip;
+            let (kept, room) = room.split_at_mut(self.values * self.value);
+            let mut values: [&mut [u8]; MOST] = Default::default();
+            for (to, value) in values.iter_mut().zip(kept.chunks_exact_mut(self.value.max(1))) {
+                *to = value;
+            }
+            let mut task = Task { own, outside, room, values };
+            for (index, link) in links.iter().flatten().enumerate() {
+                if failed.get().is_some() {
+                    return;
+                }
+                if let Err(error) = self.run_link(link, &mut task, pool) {
+                    // Of several threads' errors one is told.
+                    _ = failed.set((self.first + index, error));
+                    return;
+                }
+            }
+        });
+        failed.into_inner().map_or(Ok(()), Err)
+    }
+
+    /// Runs a command on the rows of a strip.
+    fn run_link(&self, link: &Link<'_>, task: &mut Task<'_>, pool: &Pool) -> Result<(), RunError> {
+        let Link { step, rows, sources, write } = link;
+        let Task { own, outside, room, values } = task;
+        let finer = rows.count / self.rows;
+        let (first, count) = (own.rows.start * finer, (own.rows.end - own.rows.start) * finer);
+        // From the first of these rows' first byte to the last one's last.
+        let span = |len: u64, row: u64| {
+            if row == 0 { 0..len } else { first * row..len - (rows.count - first - count) * row }
+        };
+        // What is written is nobody else's meanwhile.
+        let (taken, made) = match *write {
+            Sink::Value(place, _) => (Some(place), std::mem::take(&mut values[place])),
+            _ => (None, Default::default()),
+        };
+        let result = (|| {
+            let mut ranges = [NOTHING; MAX_READS];
+            let mut given: [Option<&[u8]>; MAX_READS] = [None; MAX_READS];
+            let mut free = &mut **room;
+            let mut aside = |bytes: &[u8]| {
+                let (copy, rest) = std::mem::take(&mut free).split_at_mut(padded(bytes.len() as u64));
+                free = rest;
+                let copy = &mut copy[..bytes.len()];
+                copy.copy_from_slice(bytes);
+                &*copy
+            };
+            for (index, (source, &row)) in sources.iter().zip(&rows.reads).enumerate() {
+                match *source {
+                    Source::Nowhere => given[index] = Some(&[]),
+                    Source::Given(bytes) => {
+                        let span = span(bytes.len() as u64, row);
+                        given[index] = Some(&bytes[span.start as usize..span.end as usize]);
+                    }
+                    Source::Value(place, len) => {
+                        let span = span(len, row);
+                        let len = (span.end - span.start) as usize;
+                        let is_own = taken == Some(place);
+                        given[index] = Some(if is_own { aside(&made[..len]) } else { &values[place][..len] });
+                    }
+                    Source::At(at, staged) => {
+                        let span = span(at.len, row);
+                        let at = RangeAccess::shared(at.region, at.start + span.start, span.end - span.start);
+                        // Where the output is a value that is not stored, nothing is written to its place.
+                        if staged && taken.is_none() {
+                            given[index] = Some(aside(own.read(at).map_err(RunError::Device)?));
+                        } else {
+                            ranges[index] = at;
+                        }
+                    }
+                }
+            }
+            let (mut reads, output) = if let Sink::At(write) = write {
+                let span = span(write.len, rows.write);
+                let write =
+                    RangeAccess::shared(write.region, write.start + span.start, span.end - span.start);
+                for (range, given) in ranges.iter_mut().zip(&given) {
+                    if given.is_some() {
+                        *range = RangeAccess { len: 0, ..write };
+                    }
+                }
+                own.split(ranges, write).map_err(RunError::Device)?
+            } else {
+                let mut reads: [&[u8]; MAX_READS] = [&[]; MAX_READS];
+                for ((read, range), given) in reads.iter_mut().zip(ranges).zip(&given) {
+                    if given.is_none() {
+                        *read = own.read(range).map_err(RunError::Device)?;
+                    }
+                }
+                let output = match *write {
+                    Sink::Value(_, len) => {
+                        let span = span(len, rows.write);
+                        &mut made[..(span.end - span.start) as usize]
+                    }
+                    _ => &mut **outside,
+                };
+                (reads, output)
+            };
+            for (read, given) in reads.iter_mut().zip(given) {
+                if let Some(given) = given {
+                    *read = given;
+                }
+            }
+            step.run_rows(count as usize, reads, output, pool).map_err(RunError::Kernel)
+        })();
+        if let Some(place) = taken {
+            values[place] = made;
+        }
+        result
+    }
+}
+
+/// What the commands of a strip work on.
+struct Task<'a> {
+    own: Own<'a>,
+    outside: &'a mut [u8],
+    room: &'a mut [u8],
+    /// Values that are not stored; that which is being written is taken out.
+    values: [&'a mut [u8]; MOST],
+}
