@@ -109,7 +109,7 @@ MISTAKES: list[Callable[[Path], object]] = [
     lambda folder: triune.compile(DIGITS_INT8, target="meits", output=folder / "target"),
     lambda folder: card(folder, directory=True),
     lambda folder: triune.compile(with_result(folder, None), target="metis", output=folder / "result"),
-    lambda folder: triune.compile(with_result(folder, "NonZero"), target="metis", output=folder / "result"),
+    lambda folder: triune.compile(with_result(folder, "NonZero"), target="zg330", output=folder / "r", format="icraft"),
     another_manifest,
 ]
 

@@ -11,6 +11,7 @@ use crate::{
     lower::{InputPlan, IoPlan, Lowered, lower},
     partition::{Core, End, Turns, partition},
     plan::{self, Besides},
+    tail::Split,
     view::{Home, View},
 };
 
@@ -74,9 +75,27 @@ pub struct Summary {
 
 /// Compiles the integer core of a quantized model for an NPU.
 ///
-/// A symbolic batch is bound to 1: a batch of N runs N images side by side, each on its own core.
+/// A symbolic batch is bound to 1: a batch of N runs N images side by side, each on its own core. What comes behind extents that
+/// depend on data ends the host's last part.
 pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Result<Compiled, Error> {
     model.expect_numbers()?;
+    let Some(split) = Split::of(model)? else { return compile_static(model, spec, options) };
+    // Extents may be known all the same.
+    let mut whole = bind_batch(model, 1)?;
+    if passes::fold_constants(&mut whole).is_ok() && infer::infer(&mut whole).is_ok() {
+        return compile_static(model, spec, options);
+    }
+    drop(whole);
+    let mut compiled = compile_static(&split.head, spec, options)?;
+    compiled.postprocess = Some(split.behind(compiled.postprocess)?);
+    compiled.summary.postprocess_nodes += split.nodes();
+    compiled.report.host.operators += split.nodes();
+    compiled.report.stayed.extend(split.stayed());
+    Ok(compiled)
+}
+
+/// Compiles a model whose extents are all known.
+fn compile_static(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Result<Compiled, Error> {
     let start = std::time::Instant::now();
     if options.batch == 0 || options.batch > spec.cores as usize {
         return Err(Error::Argument(format!(

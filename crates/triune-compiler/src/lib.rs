@@ -12,6 +12,7 @@ pub mod partition;
 pub mod plan;
 mod program;
 mod report;
+mod tail;
 pub mod view;
 
 pub use compile::{
