@@ -16,11 +16,12 @@ import pytest
 # What each crate may use of the others (ARCHITECTURE.md). A crate that does not exist yet has no edges to check.
 MAY_USE: dict[str, set[str]] = {
     "triune-fork": set(),
+    "triune-cancel": {"triune-fork"},
     "triune-tensor": set(),
     "triune-memory": set(),
     "triune-files": set(),
-    "triune-kernels": {"triune-fork", "triune-tensor"},
-    "triune-graph": {"triune-tensor", "triune-files"},
+    "triune-kernels": {"triune-fork", "triune-cancel", "triune-tensor"},
+    "triune-graph": {"triune-cancel", "triune-tensor", "triune-files"},
     "triune-device": {"triune-fork", "triune-tensor", "triune-memory", "triune-kernels"},
     "triune-compiler": {"triune-tensor", "triune-memory", "triune-kernels", "triune-graph", "triune-device"},
     "triune-runtime": {
@@ -63,7 +64,7 @@ MAY_USE: dict[str, set[str]] = {
 # Never published: they may look at everything.
 UNPUBLISHED = {"triune-testing", "triune-benches"}
 # Only these may contain unsafe code.
-UNSAFE = {"triune-fork", "triune-kernels", "triune-device", "triune-python"}
+UNSAFE = {"triune-fork", "triune-cancel", "triune-kernels", "triune-device", "triune-python"}
 # The only crate that may know Python.
 PYTHON = {"triune-python"}
 LONGEST_FILE = 800

@@ -208,8 +208,9 @@ assert triune.work_limit() is None
 
 
 def test_limits_that_are_none() -> None:
-    with pytest.raises(triune.errors.ArgumentError, match="from 1 or None"):
-        triune.set_work_limit(0)
+    for none in (0, -1, 2**64, 2**70):
+        with pytest.raises(triune.errors.ArgumentError, match=rf"from 1 to 2\*\*64 - 1 or None, got {none}$"):
+            triune.set_work_limit(none)
     program = "import triune; triune.work_limit()"
     environment = {**os.environ, "TRIUNE_WORK_LIMIT": "much"}
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, timeout=60)
@@ -616,6 +617,31 @@ run.result()
     _, said = child.communicate(timeout=60)
     assert time.monotonic() - started < IN_TIME
     assert said.splitlines()[-1] == "KeyboardInterrupt"
+
+
+def test_loading_stops_by_signals() -> None:
+    # Each function calls the one before it twice: a kilobyte becomes 131,072 operators, which takes seconds.
+    opsets, functions = [helper.make_opsetid("", 21), helper.make_opsetid("own", 1)], []
+    for depth in range(17):
+        inner = ["Neg", "Relu"] if depth == 0 else [f"f{depth - 1}"] * 2
+        domain = "own" if depth else ""
+        pairs = zip(inner, ["a", "c"], ["c", "b"], strict=True)
+        nodes = [helper.make_node(kind, [source], [made], domain=domain) for kind, source, made in pairs]
+        functions.append(helper.make_function("own", f"f{depth}", ["a"], ["b"], nodes, opsets))
+    info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("f16", ["x"], ["y"], domain="own")], "g", info[:1], info[1:])
+    model = helper.make_model(graph, opset_imports=opsets, functions=functions, ir_version=10)
+    data = model.SerializeToString()
+    told: list[float] = []
+
+    def interrupt() -> None:
+        told.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Timer(0.2, interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        triune.Session(data)
+    assert time.monotonic() - told[0] < IN_TIME
 
 
 @pytest.mark.parametrize("operator", ["NonZero", "Unique"])

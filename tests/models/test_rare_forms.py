@@ -402,3 +402,58 @@ def test_a_transposed_first_matrix_may_have_factors() -> None:
     a, b = (np.random.default_rng(seed).normal(size=(3, 4)).astype(np.float32) for seed in range(2))
     (y,) = run("Gemm", 11, a, b, np.ones(4, np.float32), alpha=0.25, beta=0.5, transA=1)
     np.testing.assert_allclose(y, 0.25 * (a.T @ b) + 0.5, rtol=1e-5)
+
+
+def session_of(nodes: list[Any], x: Array, constants: dict[str, Array]) -> Array:
+    """Run nodes from `x` to `y` with these constants."""
+    helper = onnx.helper
+    dtype = helper.np_dtype_to_tensor_dtype(x.dtype)
+    graph = helper.make_graph(
+        nodes,
+        "some",
+        [helper.make_tensor_value_info("x", dtype, x.shape)],
+        [helper.make_tensor_value_info("y", 1, None)],
+        [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    graph.output[0].ClearField("type")
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    (y,) = triune.Session(model.SerializeToString()).run(None, {"x": x})
+    return np.asarray(y)
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize("how", ["DequantizeLinear", "Identity"])
+@pytest.mark.parametrize("padded", [False, True])
+def test_weights_that_are_made_tell_how_many_axes_a_window_has(axes: int, how: str, padded: bool) -> None:
+    node = onnx.helper.make_node
+    x = np.random.default_rng(axes).normal(size=(1, 2, *[5] * axes)).astype(np.float32)
+    weights = np.arange(4 * 2**axes).reshape(2, 2, *[2] * axes).astype(np.int8)
+    constants: dict[str, Array] = {"w0": weights, "s": np.array(0.5, np.float32)}
+    operands = ["w0", "s"]
+    if how == "Identity":
+        constants, operands = {"w0": weights.astype(np.float32) * np.float32(0.5)}, ["w0"]
+    maker = node(how, operands, ["w"])
+    pads = {"pads": [*range(1, axes + 1), *[0] * axes]} if padded else {}
+    said = session_of([maker, node("Conv", ["x", "w"], ["y"], kernel_shape=[2] * axes, **pads)], x, constants)
+    found = session_of([maker, node("Conv", ["x", "w"], ["y"], **pads)], x, constants)
+    np.testing.assert_array_equal(found, said)
+    assert said.shape == (1, 2, *[4 + (axis + 1) * padded for axis in range(axes)])
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize("op", ["GlobalAveragePool", "GlobalMaxPool"])
+def test_quantized_global_pools_have_any_rank(axes: int, op: str) -> None:
+    node = onnx.helper.make_node
+    x = np.random.default_rng(axes).integers(0, 255, (2, 3, *[3] * axes)).astype(np.uint8)
+    scale, zero, to = np.array(0.0625, np.float32), np.array(111, np.uint8), np.array(0.05, np.float32)
+    nodes = [
+        node("DequantizeLinear", ["x", "s", "z"], ["real"]),
+        node(op, ["real"], ["pooled"]),
+        node("QuantizeLinear", ["pooled", "t", "z"], ["y"]),
+    ]
+    y = session_of(nodes, x, {"s": scale, "z": zero, "t": to})
+    reals = (x.astype(np.float64) - 111) * 0.0625
+    over = tuple(range(2, 2 + axes))
+    pooled = reals.mean(over, keepdims=True) if op == "GlobalAveragePool" else reals.max(over, keepdims=True)
+    assert y.dtype == np.uint8
+    assert np.abs(y.astype(int) - np.clip(np.rint(pooled / 0.05) + 111, 0, 255)).max() <= 1

@@ -16,6 +16,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 CRATES = [
     "triune-fork",
+    "triune-cancel",
     "triune-files",
     "triune-tensor",
     "triune-memory",

@@ -9,7 +9,7 @@ use triune_tensor::text::{Name, Reason};
 pub enum Error {
     /// The model itself.
     #[error(transparent)]
-    Graph(#[from] GraphError),
+    Graph(GraphError),
     /// The simulated device.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -51,6 +51,17 @@ pub enum Error {
     /// The compiler broke its own rules.
     #[error("{}; this is a fault of Triune's: please report it", Reason(.0))]
     Internal(String),
+}
+
+impl From<GraphError> for Error {
+    fn from(error: GraphError) -> Self {
+        match error {
+            // One word for it, wherever the work was.
+            GraphError::Cancelled => DeviceError::Cancelled.into(),
+            GraphError::File { source, .. } if matches!(*source, GraphError::Cancelled) => (*source).into(),
+            error => Self::Graph(error),
+        }
+    }
 }
 
 impl From<triune_tensor::OutOfMemory> for Error {

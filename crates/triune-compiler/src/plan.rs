@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use triune_device::{Addr, DeviceSpec, command::CommandBuffer, touches};
+use triune_device::{Addr, DeviceSpec, command::CommandBuffer, touches, work};
 use triune_memory::{
     Buffer, Limits, Plan, minimize,
     residency::{Candidate, Policy, choose},
@@ -112,6 +112,7 @@ pub fn place_within(
     if options.in_place {
         share(spec, commands, drafts, &mut owners);
     }
+    work::go_on()?;
     let (groups, buffers) = grouped(drafts, &owners);
     let traffic = traffic(spec, commands, &groups, buffers.len());
     let candidates: Vec<Candidate> = traffic
@@ -152,6 +153,7 @@ pub fn place_within(
             lower_bound: plan.lower_bound,
         });
     }
+    work::go_on()?;
     let away: Vec<usize> = (0..buffers.len()).filter(|&index| near[index].is_none()).collect();
     let far = if scope.apart {
         let always = |buffer: &Buffer| Buffer { lower: 0, upper: commands.len().max(1) as u64, ..*buffer };
@@ -159,6 +161,7 @@ pub fn place_within(
     } else {
         placed(&away, &buffers, options, None)?
     };
+    work::go_on()?;
     let mut offsets: Vec<(u8, u64)> =
         near.into_iter().map(|offset| (Program::RESIDENT, offset.unwrap_or_default())).collect();
     for (&index, &offset) in away.iter().zip(&far.offsets) {

@@ -152,7 +152,7 @@ pub enum Error {
     /// A run would take more operations than a run may.
     #[error(
         "command {index} ({mnemonic}) takes {work} operations, a run of the program takes {total} and may take {limit}: if that \
-         is meant, set a higher limit, such as {}={total}",
+         is meant, set a higher limit before it is loaded: {}={total} in the environment, or triune.set_work_limit({total})",
         crate::work::VARIABLE
     )]
     TooMuchWork {

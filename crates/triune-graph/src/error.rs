@@ -11,6 +11,9 @@ pub enum Error {
     /// The host has no memory for what the model holds.
     #[error(transparent)]
     Memory(#[from] triune_tensor::OutOfMemory),
+    /// Somebody has stopped the work.
+    #[error("stopped")]
+    Cancelled,
     /// Something is wrong with one file.
     #[error("{}: {source}", Name(.path))]
     File {

@@ -16,6 +16,7 @@ use crate::{
         Hosted, If,
         infer::{Operand, Operands, TensorType, is_countable},
     },
+    walk::Walk,
 };
 
 /// Values up to this many elements are followed through shape arithmetic.
@@ -147,6 +148,7 @@ pub(crate) struct Inference<'g> {
     names: Option<HashSet<String>>,
     /// Elements that functions may still lay out as constants: a file that asks for many costs nothing to write.
     lists: Cell<usize>,
+    walk: Walk,
 }
 
 impl<'g> Inference<'g> {
@@ -187,6 +189,7 @@ impl<'g> Inference<'g> {
             dequantized: HashSet::new(),
             names: None,
             lists: Cell::new(4 * Scope::MOST),
+            walk: Walk::new(),
         })
     }
 
@@ -223,6 +226,7 @@ impl<'g> Inference<'g> {
 
     /// The types, and where possible the elements, of what a primitive operator makes.
     pub(crate) fn look_at(&mut self, node: &mut Node) -> Result<(), Error> {
+        self.walk.node()?;
         let mut operands = Vec::with_capacity(node.inputs.len());
         for input in &node.inputs {
             operands.push(match input {
@@ -321,7 +325,7 @@ impl<'g> Inference<'g> {
         }
         let (body, first) = if holds { (&op.then, 1) } else { (&op.otherwise, 1 + op.then.captures) };
         let operands = node.inputs.get(first..).unwrap_or_default();
-        let nodes = self.adopt(&body.graph, operands, &node.outputs, &node.name).map_err(refuse)?;
+        let nodes = self.adopt(&body.graph, operands, &node.outputs, &node.name, refuse)?;
         for inner in nodes {
             let name = format!("{}/{}", node.name, inner.name);
             self.place(Node { name, ..inner }, done, depth + 1)?;
@@ -337,7 +341,8 @@ impl<'g> Inference<'g> {
         operands: &[Option<ValueId>],
         results: &[Option<ValueId>],
         name: &str,
-    ) -> Result<Vec<Node>, String> {
+        refuse: impl Fn(String) -> Error,
+    ) -> Result<Vec<Node>, Error> {
         let mut names = self.take_names();
         let mut number = self.graph.values.len();
         let unique = |inner: &str| {
@@ -349,7 +354,7 @@ impl<'g> Inference<'g> {
                 }
             }
         };
-        let nodes = self.graph.adopt(network, operands, results, unique);
+        let nodes = self.graph.adopt(network, operands, results, unique, refuse);
         self.names = Some(names);
         for value in &self.graph.values[self.types.len()..] {
             let constant = value.constant.as_ref();

@@ -15,6 +15,7 @@ pub mod ops;
 pub mod passes;
 mod strings;
 mod subgraph;
+mod walk;
 
 pub use constant::Constant;
 pub use error::Error;

@@ -7,7 +7,9 @@ use std::{
 
 use triune_tensor::text::List;
 
-use crate::{Dim, Error, Graph, Node, NodeId, Op, Value, ValueId, ValueIds, ValueKind, ops::Identity};
+use crate::{
+    Dim, Error, Graph, Node, NodeId, Op, Value, ValueId, ValueIds, ValueKind, ops::Identity, walk::Walk,
+};
 
 impl Graph {
     /// Fixes the inputs' extents: `shapes` has an input's name and its extents.
@@ -160,14 +162,16 @@ impl Graph {
     /// `results`, and the rest gets names by `name`.
     ///
     /// Returns the network's nodes, which are yet to be placed, and one node more for each result that is an operand, a
-    /// constant or another result. A result that nothing makes is an error that says which.
+    /// constant or another result. A result that nothing makes is an error, of which `refuse` gets the text.
     pub(crate) fn adopt(
         &mut self,
         body: &Self,
         operands: &[Option<ValueId>],
         results: &[Option<ValueId>],
         mut name: impl FnMut(&str) -> String,
-    ) -> Result<Vec<Node>, String> {
+        refuse: impl Fn(String) -> Error,
+    ) -> Result<Vec<Node>, Error> {
+        let mut walk = Walk::new();
         let mut ids: Vec<Option<ValueId>> = vec![None; body.values.len()];
         let mut is_input = vec![false; body.values.len()];
         for (index, &input) in body.inputs.iter().enumerate() {
@@ -179,6 +183,7 @@ impl Graph {
             ids[id.0 as usize] = result.and_then(|result| results.get(result).copied().flatten());
         }
         for (index, value) in body.values.iter().enumerate() {
+            walk.node()?;
             match ids[index] {
                 None if is_input[index] => {}
                 None => {
@@ -196,13 +201,15 @@ impl Graph {
         let renew = |old: &[Option<ValueId>]| -> ValueIds {
             old.iter().map(|id| id.and_then(|id| ids[id.0 as usize])).collect()
         };
-        let adopted =
-            |node: &Node| Node { inputs: renew(&node.inputs), outputs: renew(&node.outputs), ..node.clone() };
-        let mut nodes: Vec<Node> = body.nodes.iter().map(adopted).collect();
+        let adopted = |node: &Node| {
+            walk.node()?;
+            Ok(Node { inputs: renew(&node.inputs), outputs: renew(&node.outputs), ..node.clone() })
+        };
+        let mut nodes = body.nodes.iter().map(adopted).collect::<Result<Vec<Node>, Error>>()?;
         for (index, result) in results.iter().enumerate() {
             let Some(result) = *result else { continue };
             let made = body.outputs.get(index).and_then(|id| ids[id.0 as usize]);
-            let made = made.ok_or_else(|| format!("nothing makes its output {index}"))?;
+            let made = made.ok_or_else(|| refuse(format!("nothing makes its output {index}")))?;
             if made != result {
                 self.value_mut(result).kind = self.value(made).kind;
                 let name = format!("output_{index}.Identity");

@@ -54,7 +54,7 @@ impl Source {
         passes::dead_code(&mut graph)?;
         infer::infer(&mut graph)?;
         // What is one operator over integers is one for the vendor.
-        if passes::join_composites(&mut graph) {
+        if passes::join_composites(&mut graph)? {
             passes::dead_code(&mut graph)?;
             infer::infer(&mut graph)?;
         }

@@ -5,7 +5,6 @@
 
 mod arch;
 mod blocks;
-pub mod cancel;
 mod conv;
 mod copy;
 mod dispatch;
@@ -46,7 +45,6 @@ mod warp;
 mod weigh;
 
 pub use blocks::Blocked;
-pub use cancel::CancelToken;
 pub use conv::{FConv, FConvSpec, Filter, PackedFilter, Q8, Q16Conv, Q16ConvSpec, QAdd, QConv, QConvSpec};
 pub use copy::{CopyNd, CopySpec};
 pub use eltwise::{Broadcast, QMul, binary, has_float, q_add, q_mul};
@@ -73,6 +71,7 @@ pub use running::{RunningSpec, Summand, running};
 pub use softmax::{AxisShape, QSoftmax, softmax};
 pub use tensor_info::{MAX_RANK, TensorPad};
 pub use tmatmul::{TMatMulSpec, product};
+pub use triune_cancel::{self as cancel, CancelToken};
 pub use typed::{
     Choice, Convertible, Integer, Ordered, Truth, compare, convert, double_binary, double_unary, has_double,
     has_integer, integer_binary, narrow, select, widen,

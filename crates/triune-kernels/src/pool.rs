@@ -174,7 +174,8 @@ impl Pool {
                 Err(std::sync::TryLockError::WouldBlock) => None,
             }
         };
-        let under = cancel::current();
+        // SAFETY: this thread's work goes on until this function returns, and all workers have left the run by then.
+        let under = unsafe { cancel::current() };
         let Some(guard) = guard else {
             for task in 0..tasks {
                 if task > 0 && under.requested(Occasion::Busy) {
@@ -280,9 +281,10 @@ impl fmt::Debug for Pool {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::HashSet, time::Duration};
+    use std::{cell::RefCell, collections::HashSet, time::Duration};
 
     use super::*;
+    use crate::CancelToken;
 
     fn counters(len: usize) -> Vec<AtomicUsize> {
         (0..len).map(|_| AtomicUsize::new(0)).collect()
@@ -403,5 +405,43 @@ mod tests {
                 drop(pool);
             }
         }
+    }
+
+    #[test]
+    fn who_is_asked_is_asked_by_one_thread_and_obeyed_by_all() {
+        let pool = Pool::new(3);
+        let asked = RefCell::new(0);
+        let (started, ran) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let asker = |_: Occasion| {
+            assert!(!cancel::requested(), "whoever is asked is under nothing");
+            *asked.borrow_mut() += 1;
+            *asked.borrow() >= 3
+        };
+        cancel::during(None, Some(&asker), || {
+            pool.run(1 << 30, &|_, _| {
+                started.fetch_add(1, SeqCst);
+                std::thread::sleep(Duration::from_micros(100));
+                ran.fetch_add(1, SeqCst);
+            });
+            assert!(cancel::requested());
+            assert_eq!(*asked.borrow(), 3, "once it is to stop, nobody asks again");
+        });
+        assert_eq!(started.load(SeqCst), ran.load(SeqCst), "a task outlived the run");
+        assert!(ran.load(SeqCst) < 1 << 20);
+    }
+
+    #[test]
+    fn a_run_on_one_thread_stops_between_tasks() {
+        let token = CancelToken::new();
+        let ran = AtomicUsize::new(0);
+        token.during(|| {
+            Pool::new(1).run(1000, &|task, _| {
+                ran.fetch_add(1, SeqCst);
+                if task == 7 {
+                    token.cancel();
+                }
+            });
+        });
+        assert_eq!(ran.load(SeqCst), 8);
     }
 }

@@ -162,6 +162,8 @@ fn compile(error: &CompileError) -> PyErr {
 fn graph(whole: &impl ToString, error: &GraphError) -> PyErr {
     match error {
         GraphError::File { source, .. } => graph(whole, source),
+        // Only those who let go of what is loaded stop it.
+        GraphError::Cancelled => raised::<ReleasedError>(whole),
         GraphError::Memory(_) => PyMemoryError::new_err(text::message(whole.to_string())),
         GraphError::Io(inner) => file(whole, inner),
         GraphError::Malformed { format, .. } => with(raised::<FormatError>(whole), "format", format),

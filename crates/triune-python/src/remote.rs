@@ -100,6 +100,8 @@ impl BoardServer {
             let log: Option<triune::internals::remote::Log> =
                 if verbose { Some(Arc::new(|event: &Event| eprintln!("{event}"))) } else { None };
             let options = Options {
+                // A client that says nothing at all is silent, too.
+                handshake: Options::default().handshake.min(patience),
                 bind,
                 boards,
                 token: token(token_file)?,
@@ -108,7 +110,6 @@ impl BoardServer {
                 connections,
                 patience,
                 log,
-                ..Options::default()
             };
             let name = device.clone();
             Server::start(&device, options, move || Ok(Arc::new(LocalBoard::open(&name, true, threads)?)))

@@ -3,10 +3,13 @@
 #[path = "many_nodes/mod.rs"]
 mod many_nodes;
 
-use std::time::Duration;
+use std::{cell::Cell, time::Duration};
 
 use many_nodes::{FAMILIES, REFUSED};
-use triune_device::DeviceSpec;
+use triune_device::{
+    DeviceSpec,
+    cancel::{self, Asker},
+};
 use triune_graph::format::onnx;
 use triune_runtime::{
     CompileOptions, DeployOptions, Deployment, Device, Error, MODEL_FILE, Model, ModelOptions, Package,
@@ -90,4 +93,43 @@ fn packages_of_many_commands_are_made_and_deployed_in_proportion() {
 fn models_of_many_stages_load_and_run_in_proportion() {
     // A stage is a program: each costs what some dozens of nodes do.
     grows_in_proportion(("stages", many_nodes::staged), &load_and_run, FEW / 25, true);
+}
+
+/// What loading gives when the look of this number is told to stop, and how often it looked.
+fn stopped_at(look: usize, bytes: &[u8]) -> (Result<(), Error>, usize) {
+    let looks = Cell::new(0);
+    let asker = |_| {
+        looks.set(looks.get() + 1);
+        looks.get() > look
+    };
+    let asker: &Asker<'_> = &asker;
+    let load = || {
+        let model = Model::from_bytes(bytes.to_vec(), &ModelOptions::default())?;
+        Session::of(model, &SessionOptions::default()).map(|_| ())
+    };
+    (cancel::during(None, Some(asker), load), looks.get())
+}
+
+/// Nodes that loading walks over between two looks, at most.
+const OFTEN: usize = 256;
+
+#[test]
+fn loading_stops_wherever_it_looks() {
+    const COUNT: usize = 4 * OFTEN;
+    for (name, family) in FAMILIES {
+        let bytes = family(COUNT);
+        let (loaded, all) = stopped_at(usize::MAX, &bytes);
+        loaded.unwrap_or_else(|error| panic!("{name}: {error}"));
+        // Each format is read, and goes through several passes.
+        assert!(all > 4 * COUNT / OFTEN, "{name}: {all} looks");
+        for look in (0..all).step_by((all / 50).max(1)) {
+            let (stopped, looks) = stopped_at(look, &bytes);
+            let Err(Error::Compile(triune_compiler::Error::Device(triune_device::Error::Cancelled))) =
+                stopped
+            else {
+                panic!("{name}: {stopped:?} at look {look} of {all}");
+            };
+            assert!(looks < look + 4, "{name}: stopped at look {look}, and looked {looks} times");
+        }
+    }
 }

@@ -263,8 +263,9 @@ impl<'s, 'g> Scope<'s, 'g> {
         let results: Vec<ValueId> =
             body.graph.outputs.iter().map(|_| self.inference.add_value(&name)).collect();
         let outputs: Vec<Option<ValueId>> = results.iter().copied().map(Some).collect();
-        let nodes = self.inference.adopt(&body.graph, operands, &outputs, &name);
-        for node in nodes.map_err(|reason| self.unsupported(reason))? {
+        let origin = Arc::clone(&self.origin);
+        let refuse = |reason| Error::Unsupported { node: origin.node.clone(), op: origin.op.clone(), reason };
+        for node in self.inference.adopt(&body.graph, operands, &outputs, &name, refuse)? {
             let node = Node { name: format!("{name}/{}", node.name), ..node };
             self.inference.place_inner(node, &mut self.nodes, self.depth)?;
         }

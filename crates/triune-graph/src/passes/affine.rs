@@ -33,6 +33,7 @@ pub fn fold_batch_norm(graph: &mut Graph) -> Result<bool, Error> {
     // By the node that takes them in: its weights are made once, when everything that follows it is known.
     let mut folded: BTreeMap<usize, Folded> = BTreeMap::new();
     for index in 0..rewriter.len() {
+        rewriter.go_on()?;
         gemm_from_matmul(&mut rewriter, index);
         let Some(affine) = Affine::of(&rewriter, index) else { continue };
         if let Some((maker, sum)) = addend(&rewriter, &folded, &affine) {
@@ -50,6 +51,7 @@ pub fn fold_batch_norm(graph: &mut Graph) -> Result<bool, Error> {
         }
     }
     for (maker, folded) in folded {
+        rewriter.go_on()?;
         folded.apply(&mut rewriter, maker)?;
     }
     Ok(rewriter.commit())

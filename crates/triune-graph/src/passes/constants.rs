@@ -11,6 +11,7 @@ use crate::{
         DequantizeLinear, GlobalPool, ReduceKind, Reshape, Slice, Unary, UnaryKind,
         infer::{Operand, Operands, TensorType},
     },
+    walk::Walk,
 };
 
 /// No folded value is larger than this; what would be stays a node.
@@ -25,12 +26,13 @@ const LIMIT: usize = 256 << 20;
 /// their integers, see [`fold_dequantize`]. Returns whether anything changed.
 pub fn fold_constants(graph: &mut Graph) -> Result<bool, Error> {
     infer(graph)?;
-    let evaluated = evaluate(graph);
+    let evaluated = evaluate(graph)?;
     if !graph.nodes.iter().any(|node| may_be_simpler(&node.op)) {
         return Ok(evaluated);
     }
     let mut rewriter = Rewriter::new(graph);
     for index in 0..rewriter.len() {
+        rewriter.go_on()?;
         clip_with_limits(&mut rewriter, index);
         reduce_as_pool(&mut rewriter, index);
         resolve_reshape(&mut rewriter, index);
@@ -150,7 +152,7 @@ fn dequantized(
 const HELD: (usize, usize) = (3, 4 << 20);
 
 /// Replaces nodes by their results where those are known. A constant that only served others goes with its last reader.
-fn evaluate(graph: &mut Graph) -> bool {
+fn evaluate(graph: &mut Graph) -> Result<bool, Error> {
     let own = graph.values.iter().filter_map(|value| value.constant.as_ref());
     let own = own.fold(0_usize, |sum, constant| sum.saturating_add(constant.byte_len()));
     let mut evaluator = Evaluator::with_budget(LIMIT, own.saturating_mul(HELD.0).saturating_add(HELD.1));
@@ -164,7 +166,14 @@ fn evaluate(graph: &mut Graph) -> bool {
     let mut folded = vec![0_usize; graph.values.len()];
     let mut nodes = std::mem::take(&mut graph.nodes);
     let before = nodes.len();
+    let (mut walk, mut going) = (Walk::new(), Ok(()));
     nodes.retain(|node| {
+        if going.is_ok() {
+            going = walk.node();
+        }
+        if going.is_err() {
+            return true;
+        }
         let Some(constants) = results(graph, node, &mut evaluator) else { return true };
         let counts = !shares_bytes(&node.op) && !matches!(node.op, Op::ConstantOfShape(_));
         for (output, constant) in node.outputs.iter().zip(constants) {
@@ -190,7 +199,7 @@ fn evaluate(graph: &mut Graph) -> bool {
         false
     });
     graph.nodes = nodes;
-    graph.nodes.len() != before
+    going.map(|()| graph.nodes.len() != before)
 }
 
 fn results(graph: &Graph, node: &Node, evaluator: &mut Evaluator) -> Option<Vec<Constant>> {

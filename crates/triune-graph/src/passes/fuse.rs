@@ -24,6 +24,7 @@ pub fn fuse(graph: &mut Graph) -> Result<bool, Error> {
     for step in [float::join_products, float::join_factors, integer::compose, float::absorb, integer::absorb]
     {
         for index in 0..rewriter.len() {
+            rewriter.go_on()?;
             step(&mut rewriter, index);
         }
     }

@@ -1,4 +1,5 @@
-//! Passes: each takes a graph and leaves an equal one that is closer to what runs.
+//! Passes: each takes a graph and leaves an equal one that is closer to what runs. One that fails, or is stopped, leaves a graph
+//! that is of no further use.
 
 mod affine;
 mod constants;
@@ -43,7 +44,7 @@ pub fn prepare(graph: &mut Graph) -> Result<bool, Error> {
 pub fn prepare_for_rows(graph: &mut Graph) -> Result<bool, Error> {
     let mut changed = prepare_unfused(graph)?;
     // Before steps join others, which hides them.
-    changed |= join_normalizations(graph);
+    changed |= join_normalizations(graph)?;
     changed |= fuse(graph)?;
     if changed {
         dead_code(graph)?;

@@ -32,6 +32,7 @@ pub fn quantize(graph: &mut Graph) -> Result<bool, Error> {
     let mut rewriter = Rewriter::new(graph);
     rewriter.sweep_all();
     for index in 0..rewriter.len() {
+        rewriter.go_on()?;
         state_type(&mut rewriter, index);
         composite::join_gelu(&mut rewriter, index);
         reduction::as_pool(&mut rewriter, index);
@@ -39,6 +40,7 @@ pub fn quantize(graph: &mut Graph) -> Result<bool, Error> {
     }
     let mut quantizers = movement::Quantizers::new(&rewriter);
     for index in (0..rewriter.len()).rev() {
+        rewriter.go_on()?;
         let mut raised = Some(index);
         while let Some(index) = raised {
             raised = movement::raise_quantizer(&mut rewriter, &mut quantizers, index);
@@ -47,6 +49,7 @@ pub fn quantize(graph: &mut Graph) -> Result<bool, Error> {
     // The bound moves with the nodes that are added on the way.
     let mut index = 0;
     while index < rewriter.len() {
+        rewriter.go_on()?;
         if !cancel_pair(&mut rewriter, index) && !movement::lower(&mut rewriter, index) {
             operator::lower(&mut rewriter, index);
         }

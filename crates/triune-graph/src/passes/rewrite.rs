@@ -10,7 +10,7 @@ use std::{
 use smallvec::smallvec;
 use triune_tensor::{Requantize, Rounding};
 
-use crate::{Constant, Graph, Node, Provenance, Value, ValueId, ValueIds};
+use crate::{Constant, Error, Graph, Node, Provenance, Value, ValueId, ValueIds, walk::Walk};
 
 /// One operand position of the network, in the list of those that read the same value.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +76,7 @@ pub(super) struct Rewriter<'a> {
     /// The values' names that one that is made up can be like, once one has been added.
     names: Option<HashSet<String>>,
     changed: bool,
+    walk: Walk,
 }
 
 impl<'a> Rewriter<'a> {
@@ -98,11 +99,17 @@ impl<'a> Rewriter<'a> {
             is_output,
             names: None,
             changed: false,
+            walk: Walk::new(),
         };
         for index in 0..rewriter.nodes.len() {
             rewriter.link(index);
         }
         rewriter
+    }
+
+    /// Before a node is looked at: fails when the work is to stop. What is not committed is lost then.
+    pub(super) fn go_on(&mut self) -> Result<(), Error> {
+        self.walk.node()
     }
 
     /// One past the largest node index; nodes added later have larger ones.

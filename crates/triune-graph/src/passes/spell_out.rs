@@ -26,6 +26,7 @@ pub(super) fn spell_out(graph: &mut Graph) -> Result<bool, Error> {
     }
     let mut rewriter = Rewriter::new(graph);
     for index in 0..rewriter.len() {
+        rewriter.go_on()?;
         let Some(node) = rewriter.get(index).filter(|node| may_be_spelled_out(node)).cloned() else {
             continue;
         };

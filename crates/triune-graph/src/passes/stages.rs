@@ -7,6 +7,7 @@ use triune_tensor::{DType, Shape, text::List};
 use crate::{
     Constant, Error, Graph, Node, NodeId, Op, ValueId, ValueKind,
     ops::{Body, Hosted, SequenceOp},
+    walk::Walk,
 };
 
 /// One part of a network, and what the host does behind it.
@@ -107,7 +108,7 @@ pub fn stages(graph: &Graph) -> Result<Option<Vec<Stage>>, Error> {
     if !lists && !graph.nodes.iter().any(|node| cuts(&node.op)) {
         return Ok(None);
     }
-    let cut = Cut::new(graph, None);
+    let cut = Cut::new(graph, None)?;
     let tensors = graph.inputs.iter().chain(&graph.outputs).all(|&id| cut.kind(id).is_tensor());
     if cut.levels() == 1 && !cut.on_host.contains(&true) && tensors {
         return Ok(None);
@@ -117,7 +118,7 @@ pub fn stages(graph: &Graph) -> Result<Option<Vec<Stage>>, Error> {
 
 /// As [`stages`], for a network within a network: one stage where nothing is cut, and inputs of any extents.
 pub fn body_stages(graph: &Graph) -> Result<Vec<Stage>, Error> {
-    Cut { given: HashSet::new(), ..Cut::new(graph, None) }.stages()
+    Cut { given: HashSet::new(), ..Cut::new(graph, None)? }.stages()
 }
 
 /// The nodes of one stage, in order.
@@ -157,31 +158,31 @@ struct Inner {
 }
 
 impl Inner {
-    fn of(node: &Node, depends: impl Fn(ValueId) -> bool) -> Self {
+    fn of(node: &Node, depends: impl Fn(ValueId) -> bool) -> Result<Self, Error> {
         let operand = |index: usize| node.inputs.get(index).copied().flatten();
         let body = |body: &Body, seen: Option<usize>| {
             let seen: Option<Vec<bool>> = seen.map(|first| {
                 (first..first + body.captures).map(|index| operand(index).is_some_and(&depends)).collect()
             });
-            let cut = Cut::new(&body.graph, seen.as_deref());
+            let cut = Cut::new(&body.graph, seen.as_deref())?;
             let results = body.graph.outputs.iter().map(|&id| cut.kind(id)).collect();
-            Self { on_host: cut.on_host.contains(&true), results }
+            Ok(Self { on_host: cut.on_host.contains(&true), results })
         };
         match &node.op {
             Op::Hosted(Hosted::If(op)) => {
-                let then = body(&op.then, Some(1));
-                let otherwise = body(&op.otherwise, Some(1 + op.then.captures));
-                Self { on_host: then.on_host || otherwise.on_host, ..then }
+                let then = body(&op.then, Some(1))?;
+                let otherwise = body(&op.otherwise, Some(1 + op.then.captures))?;
+                Ok(Self { on_host: then.on_host || otherwise.on_host, ..then })
             }
             Op::Hosted(Hosted::Loop(op)) => body(&op.body, None),
-            _ => Self::default(),
+            _ => Ok(Self::default()),
         }
     }
 }
 
 impl<'g> Cut<'g> {
     /// `depends` says of the inputs whether their elements depend on what the whole network is given; without it all do.
-    fn new(graph: &'g Graph, depends: Option<&[bool]>) -> Self {
+    fn new(graph: &'g Graph, depends: Option<&[bool]>) -> Result<Self, Error> {
         let mut cut = Self {
             graph,
             producers: graph.producers(),
@@ -198,9 +199,11 @@ impl<'g> Cut<'g> {
             let depends = depends.and_then(|depends| depends.get(index)).is_none_or(|depends| *depends);
             computed[id.0 as usize] = depends && graph.value(*id).constant.is_none();
         }
+        let mut walk = Walk::new();
         for (index, node) in graph.nodes.iter().enumerate() {
+            walk.node()?;
             let is_computed = |id: &ValueId| computed[id.0 as usize];
-            let inner = Inner::of(node, |id| computed[id.0 as usize]);
+            let inner = Inner::of(node, |id| computed[id.0 as usize])?;
             cut.find_kinds(node, &inner);
             let lists = node.inputs.iter().chain(&node.outputs).flatten();
             let lists = lists.clone().any(|&id| !cut.kind(id).is_tensor());
@@ -239,7 +242,7 @@ impl<'g> Cut<'g> {
         for id in &graph.outputs {
             cut.leaves[id.0 as usize] = true;
         }
-        cut
+        Ok(cut)
     }
 
     fn kind(&self, id: ValueId) -> ValueKind {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use triune_device::work;
+use triune_device::{Error as DeviceError, cancel};
 use triune_graph::{
     Strings,
     ops::{CaseChange, Normalize, StringOp},
@@ -16,32 +16,22 @@ use triune_tensor::{
 use super::{Element, Elements, Operands, operands, unique};
 use crate::{Error, Tensor, TensorRef};
 
-/// Bytes of text between two looks at whether the work is to go on, what an element takes by itself counted in.
-const ROUND: usize = 1 << 20;
 /// What an element takes by itself: it is found in the table, or added.
 const ELEMENT: usize = 256;
 /// Most bytes of a string that is made or spelled otherwise, which nothing interrupts: a file of a kilobyte can ask for any.
 const LONGEST: usize = 16 << 20;
 
 /// When to look again.
-struct Pace {
-    left: usize,
-}
+struct Pace(cancel::Pace);
 
 impl Pace {
     const fn new() -> Self {
-        Self { left: 0 }
+        Self(cancel::Pace::due())
     }
 
     /// Looks whether the work is to go on, if it is time to, before `bytes` of text are gone through.
     fn step(&mut self, bytes: usize) -> Result<(), Error> {
-        let cost = bytes.saturating_add(ELEMENT);
-        if self.left < cost {
-            work::go_on()?;
-            self.left = ROUND;
-        }
-        self.left = self.left.saturating_sub(cost);
-        Ok(())
+        if self.0.stops(bytes.saturating_add(ELEMENT)) { Err(DeviceError::Cancelled.into()) } else { Ok(()) }
     }
 }
 

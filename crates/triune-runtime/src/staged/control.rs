@@ -98,7 +98,8 @@ impl<'a> At<'a> {
         let most = work::limit()? / ROUND;
         if self.resources.rounds > most {
             return Err(self.wrong(format!(
-                "its network and others have run {most} times in this run; a higher limit of work would let them go on"
+                "its network and others have run {most} times in this run; a higher limit of work ({}, or triune.set_work_limit) would let them go on",
+                work::VARIABLE
             )));
         }
         let staged = match staged {

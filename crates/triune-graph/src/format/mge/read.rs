@@ -24,6 +24,7 @@ use crate::{
         CondTake, Hosted, NonZero,
         infer::{Operand, Operands, TensorType},
     },
+    walk::Walk,
 };
 
 /// The version of the library that this reader knows; files of younger ones may use what it does not.
@@ -92,7 +93,9 @@ pub(super) fn model(file: &File<'_>, bytes: &Bytes, options: ReadOptions) -> Res
         }
     }
     debug_assert_eq!(names.len(), variables as usize);
+    let mut walk = Walk::new();
     for operator in &file.operators {
+        walk.node()?;
         builder.variables.resize(operator.outputs.end as usize, None);
         read_operator(&mut builder, operator, &names)?;
     }

@@ -17,7 +17,7 @@ use super::{
     proto::{Attribute, AttributeValue, FunctionProto, Network, NodeProto},
     read::{self, Builder, Opsets},
 };
-use crate::{Error, Node, Strings, Value, ValueId, ops::Body};
+use crate::{Error, Node, Strings, Value, ValueId, ops::Body, walk::Walk};
 
 /// Nodes that calls of a model's own functions may become: a few lines can call each other without end.
 const MOST_NODES: usize = 1 << 18;
@@ -227,10 +227,12 @@ pub(super) fn call<'b>(
     let operands: Vec<Option<ValueId>> = operands.into_iter().map(Some).collect();
     // The builder names the values that its graph takes over.
     let mut taker = std::mem::take(&mut builder.graph);
-    let nodes =
-        taker.adopt(&graph, &operands, outputs, |inner| builder.unique_value_name(format!("{name}/{inner}")));
+    let unique = |inner: &str| builder.unique_value_name(format!("{name}/{inner}"));
+    let nodes = taker.adopt(&graph, &operands, outputs, unique, unsupported);
     builder.graph = taker;
-    for node in nodes.map_err(unsupported)? {
+    let mut walk = Walk::new();
+    for node in nodes? {
+        walk.node()?;
         let name = builder.unique_node_name(format!("{name}/{}", node.name));
         builder.graph.nodes.push(Node { name, ..node });
     }

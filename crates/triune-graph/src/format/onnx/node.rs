@@ -262,8 +262,7 @@ impl<'a, 'b> NodeReader<'a, 'b> {
 
     /// The rank of operand `index`, when the file tells.
     pub(crate) fn rank(&self, index: usize) -> Option<usize> {
-        let id = (*self.inputs.get(index)?)?;
-        self.builder.graph.value(id).shape.as_ref().map(Vec::len)
+        self.builder.rank((*self.inputs.get(index)?)?)
     }
 
     /// Whether somebody reads result `index`.

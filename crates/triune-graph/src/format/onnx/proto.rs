@@ -12,6 +12,7 @@ use crate::{
         Metadata,
         protobuf::{Reader, Wire},
     },
+    walk::Walk,
 };
 
 /// About what a message takes in memory until the graph is there, what becomes of it in the graph included: structures in
@@ -239,9 +240,10 @@ fn network<'a>(bytes: &'a [u8], room: &mut Room, depth: usize) -> Result<Network
     if depth > DEEPEST {
         return Err(malformed(format!("more than {DEEPEST} networks within each other")));
     }
-    let mut network = Network::default();
+    let (mut network, mut walk) = (Network::default(), Walk::new());
     let mut reader = Reader::new(bytes);
     while let Some((field, wire)) = reader.next()? {
+        walk.node()?;
         match field {
             1 => network.nodes.push(node(wire.bytes()?, room, depth)?),
             2 => network.name = wire.text()?,

@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     Constant, DefaultInput, Dim, Error, Graph, Node, Op, Value, ValueId, ValueKind, format::names::Names,
+    walk::Walk,
 };
 
 /// The graph while it grows, with what every node may need.
@@ -32,6 +33,8 @@ pub(super) struct Builder<'b> {
     symbols: Symbols<'b>,
     /// Constants whose elements made operators what they are.
     pub(super) decided: RefCell<HashSet<ValueId>>,
+    /// How many axes values have of which the file does not say it, as far as their makers tell.
+    ranks: HashMap<ValueId, usize>,
     /// By value: whether some node or the caller reads it. Values that the file does not name have no entry.
     used: Vec<bool>,
     /// Names besides those that the file has for its values.
@@ -44,6 +47,12 @@ impl<'b> Builder<'b> {
     pub(super) fn unique_value_name(&mut self, wish: String) -> String {
         let symbols = &self.symbols;
         self.value_names.unique_beside(wish, |name| symbols.get(name).is_some())
+    }
+
+    /// How many axes a value has, when the file tells.
+    pub(super) fn rank(&self, id: ValueId) -> Option<usize> {
+        let said = self.graph.value(id).shape.as_ref().map(Vec::len);
+        said.or_else(|| self.ranks.get(&id).copied())
     }
 
     /// A name that no node has yet.
@@ -108,9 +117,15 @@ struct Wires {
 
 impl Wires {
     /// Values that are `absent` are operands that are left out.
-    fn new<'b>(nodes: &[NodeProto<'b>], symbols: &mut Symbols<'b>, absent: &HashSet<&str>) -> Self {
+    fn new<'b>(
+        nodes: &[NodeProto<'b>],
+        symbols: &mut Symbols<'b>,
+        absent: &HashSet<&str>,
+    ) -> Result<Self, Error> {
+        let mut walk = Walk::new();
         let mut wires = Self { symbols: Vec::new(), starts: Vec::with_capacity(nodes.len() + 1) };
         for node in nodes {
+            walk.node()?;
             let mut add = |name: &'b str| {
                 let left_out = name.is_empty() || absent.contains(name);
                 wires.symbols.push(if left_out { NOTHING } else { symbols.add(name) });
@@ -124,7 +139,7 @@ impl Wires {
             wires.starts.push([results - seen.len() - node.inputs.len(), results - seen.len(), results]);
         }
         wires.starts.push([wires.symbols.len(); 3]);
-        wires
+        Ok(wires)
     }
 
     /// A node's operands; [`NOTHING`] for one that is left out.
@@ -197,7 +212,7 @@ pub(super) fn network<'b>(
     let outputs: Vec<Symbol> = proto.outputs.iter().map(|info| symbols.add(info.name)).collect();
     let absent = outer.iter().filter(|(_, value)| matches!(value, Outer::Absent));
     let absent: HashSet<&str> = absent.map(|(name, _)| *name).collect();
-    let wires = Wires::new(&proto.nodes, &mut symbols, &absent);
+    let wires = Wires::new(&proto.nodes, &mut symbols, &absent)?;
     let around: Vec<Symbol> = outer.iter().map(|(name, _)| symbols.add(name)).collect();
     let count = symbols.numbers.len();
     let mut said = Said { ids: vec![None; count], infos: vec![None; count], used: vec![false; count] };
@@ -220,6 +235,7 @@ pub(super) fn network<'b>(
         source,
         symbols,
         decided: RefCell::default(),
+        ranks: HashMap::new(),
         used: Vec::new(),
         value_names: Names::default(),
         node_names: Names::with_capacity(proto.nodes.len()),
@@ -234,8 +250,10 @@ pub(super) fn network<'b>(
             builder.graph.inputs.push(id);
         }
     }
-    let names = node_names(&mut builder, &proto.nodes);
+    let names = node_names(&mut builder, &proto.nodes)?;
+    let mut walk = Walk::new();
     for index in execution_order(&proto.nodes, &names, &wires, &said.ids, &builder.symbols)? {
+        walk.node()?;
         let wires = [wires.inputs(index), wires.seen(index), wires.outputs(index)];
         node(&mut builder, &mut said, &proto.nodes[index], wires, &names[index], scope)?;
     }
@@ -370,13 +388,15 @@ fn describe(value: &mut Value, info: &ValueInfo<'_>) -> Result<(), Error> {
 }
 
 /// Unique names for messages; nameless nodes are called after their operator and position.
-fn node_names<'b>(builder: &mut Builder<'b>, nodes: &[NodeProto<'b>]) -> Vec<String> {
+fn node_names<'b>(builder: &mut Builder<'b>, nodes: &[NodeProto<'b>]) -> Result<Vec<String>, Error> {
+    let mut walk = Walk::new();
     let name = |(index, node): (usize, &NodeProto<'b>)| {
-        if node.name.is_empty() {
+        walk.node()?;
+        Ok(if node.name.is_empty() {
             builder.unique_node_name(format!("{}_{index}", node.op_type))
         } else {
             builder.unique_node_name(node.name)
-        }
+        })
     };
     nodes.iter().enumerate().map(name).collect()
 }
@@ -491,6 +511,12 @@ fn node<'b>(
             declared.push((id, strings));
         }
     }
+    if let (Some(&Some(x)), Some(&Some(y))) = (inputs.first(), results.first())
+        && keeps_extents(proto)
+        && let Some(rank) = builder.rank(x)
+    {
+        builder.ranks.insert(y, rank);
+    }
     made(builder, proto, &attributes, [inputs, results], seen, name.to_owned(), scope)?;
     for (id, strings) in declared {
         let value = builder.graph.value(id);
@@ -501,6 +527,13 @@ fn node<'b>(
         }
     }
     Ok(())
+}
+
+/// Whether a node's first result has the extents of its first operand, which tells how many axes weights have that are no
+/// initializer themselves.
+fn keeps_extents(proto: &NodeProto<'_>) -> bool {
+    ops::canonical(proto.domain) == DEFAULT_DOMAIN
+        && matches!(proto.op_type, "Cast" | "DequantizeLinear" | "Identity" | "QuantizeLinear")
 }
 
 /// Adds what a node becomes; its results are there.

@@ -10,7 +10,7 @@ use super::super::kind::Kind;
 use super::{
     Attribute, Document, ElementType, Mem, Operation, Params, Runs, Tags, TensorType, Value, malformed,
 };
-use crate::{Error, format};
+use crate::{Error, format, walk::Walk};
 
 const NAMESPACE: &str = "icraft::xir::";
 
@@ -94,7 +94,9 @@ impl<'a> Reader<'a> {
         }
         fields.required("ops")?;
         let mut ids = HashSet::with_capacity(ops.len());
+        let mut walk = Walk::new();
         for (index, op) in ops.iter().enumerate() {
+            walk.node()?;
             let op = self.operation(op, &format!("operation at index {index}"))?;
             if !ids.insert(op.op_id) {
                 return Err(malformed(format!("two operations have op_id {}", op.op_id)));

@@ -12,7 +12,7 @@ use super::{
     table::{Quantized, integer},
 };
 use crate::{
-    Constant, Dim, Graph, Node, Op, Quantization, Value, ValueId,
+    Constant, Dim, Error, Graph, Node, Op, Quantization, Value, ValueId,
     ops::{
         AutoPad, Binary, BinaryKind, Conv, Epilogue, GlobalPool, LayerNorm, PoolKind, Reduce, ReduceKind,
         Table, Unary, UnaryKind,
@@ -348,9 +348,10 @@ fn multiplied(rewriter: &Rewriter<'_>, real: ValueId, depth: usize, factors: &mu
 
 /// Makes one operator of every normalization between a `DequantizeLinear` and a `QuantizeLinear`, and of every Gelu that is spelled
 /// out. Returns whether there was one.
-pub fn join_composites(graph: &mut Graph) -> bool {
+pub fn join_composites(graph: &mut Graph) -> Result<bool, Error> {
     let mut rewriter = Rewriter::new(graph);
     for index in 0..rewriter.len() {
+        rewriter.go_on()?;
         if join_gelu(&mut rewriter, index) {
             continue;
         }
@@ -366,18 +367,19 @@ pub fn join_composites(graph: &mut Graph) -> bool {
         let name = name(&rewriter, real);
         rewriter.replace(index, Node::new(name, Op::LayerNorm(op), inputs, vec![Some(real)]));
     }
-    rewriter.commit()
+    Ok(rewriter.commit())
 }
 
 /// Makes one operator of every float normalization over the last axes. Returns whether there was one.
-pub fn join_normalizations(graph: &mut Graph) -> bool {
+pub fn join_normalizations(graph: &mut Graph) -> Result<bool, Error> {
     let is_root = |node: &Node| matches!(node.op, Op::Unary(Unary { kind: UnaryKind::Sqrt }));
     if !graph.nodes.iter().any(is_root) {
-        return false;
+        return Ok(false);
     }
     let mut rewriter = Rewriter::new(graph);
     // From the back: with factors and addends first, of which what comes before is a normalization, too.
     for index in (0..rewriter.len()).rev() {
+        rewriter.go_on()?;
         let output = rewriter.get(index).and_then(|node| node.outputs.first().copied().flatten());
         let Some(real) = output.filter(|&real| rewriter.value(real).dtype == Some(DType::F32)) else {
             continue;
@@ -391,7 +393,7 @@ pub fn join_normalizations(graph: &mut Graph) -> bool {
         let name = name(&rewriter, real);
         rewriter.replace(index, Node::new(name, Op::LayerNorm(op), inputs, vec![Some(real)]));
     }
-    rewriter.commit()
+    Ok(rewriter.commit())
 }
 
 /// Factors and addends, an element each per element that is normalized.

@@ -131,7 +131,10 @@ fn integer_form(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Opti
             over_integers(rewriter, node, node.inputs.len(), to)
         }
         Op::Pool(op) if matches!(op.kind, PoolKind::Average { .. }) => of_one_type(rewriter, node, to),
-        Op::GlobalPool(op) if matches!(op.kind, PoolKind::Average { .. }) => of_one_type(rewriter, node, to),
+        // Over other numbers of axes than two it is spelled out, in reals.
+        Op::GlobalPool(op) if matches!(op.kind, PoolKind::Average { .. }) && is_image(rewriter, x) => {
+            of_one_type(rewriter, node, to)
+        }
         Op::Resize(op) if op.mode == ResizeMode::Linear && to.is_byte() => {
             // Networks that round otherwise have a blending of their own.
             let blends = rewriter.rounding() == Rounding::HalfToEven && is_image(rewriter, x);

@@ -17,11 +17,12 @@ pub(super) fn conv(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         .ok()
         .filter(|&groups| groups > 0)
         .ok_or_else(|| node.unsupported(format!("attribute 'group' = {groups}")))?;
-    if window_axes(node, node.rank(1))? == 3 {
+    let rank = node.rank(1).or_else(|| node.rank(0));
+    if window_axes(node, rank)? == 3 {
         let attributes = read_attributes(node)?;
         return Ok(volume::conv(node, attributes, groups));
     }
-    let file = read_window(node, node.rank(1))?;
+    let file = read_window(node, rank)?;
     file.lift(node, 2);
     let Window { kernel, stride, dilation, pad, auto_pad } = file.window;
     Ok(Op::Conv(Box::new(Conv {

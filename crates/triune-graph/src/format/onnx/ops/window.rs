@@ -20,7 +20,7 @@ pub(super) const AUTO_PADS: [(&str, AutoPad); 4] = [
     ("VALID", AutoPad::Valid),
 ];
 
-/// Axes that the node's window runs over; `weights_rank` helps where there is no `kernel_shape`.
+/// Axes that the node's window runs over; `weights_rank` helps where no attribute tells.
 pub(super) fn window_axes(
     node: &mut NodeReader<'_, '_>,
     weights_rank: Option<usize>,
@@ -30,7 +30,10 @@ pub(super) fn window_axes(
             return Ok(extents.len());
         }
     }
-    Ok(weights_rank.and_then(|rank| rank.checked_sub(2)).unwrap_or(2))
+    if let Some(axes) = weights_rank.and_then(|rank| rank.checked_sub(2)) {
+        return Ok(axes);
+    }
+    Ok(node.extents("pads")?.map_or(2, |pads| pads.len() / 2))
 }
 
 /// Takes the attributes; `weights_rank` helps where there is no `kernel_shape`.

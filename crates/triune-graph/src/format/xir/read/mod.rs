@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use triune_tensor::{DType, Requantize, memory::Room};
 
 use super::{Attribute, Document, ElementType, Operation, Scale, malformed};
-use crate::{Error, Graph, ValueId, format::names::Names, ops::infer::TensorType as Found};
+use crate::{Error, Graph, ValueId, format::names::Names, ops::infer::TensorType as Found, walk::Walk};
 use form::Form;
 use meaning::Meaning;
 use node::Reader;
@@ -47,7 +47,9 @@ pub fn to_graph(document: &Document, options: &Options) -> Result<Graph, Error> 
     let mut builder = Builder::new(document, *options);
     builder.graph.requantize = requantize(document);
     let mut outputs = None;
+    let mut walk = Walk::new();
     for op in &document.ops {
+        walk.node()?;
         let mut reader = Reader::new(&mut builder, op);
         match reader.kind() {
             "Input" => reader.input()?,

@@ -22,7 +22,7 @@ use triune_fork::{Forked, Lock, LockGuard};
 
 /// Elements, or steps that take as long, between two looks inside of a task: at most some milliseconds of the slowest
 /// functions. A multiple of every kernel's lanes and tiles, so that cutting there changes no bit.
-pub(crate) const SPAN: usize = 1 << 18;
+pub const SPAN: usize = 1 << 18;
 
 /// How long somebody who waits sleeps between two looks.
 pub const GLANCE: Duration = Duration::from_millis(20);
@@ -30,7 +30,7 @@ pub const GLANCE: Duration = Duration::from_millis(20);
 /// Stops work from another thread, or from a signal's handler.
 ///
 /// ```
-/// use triune_kernels::{CancelToken, cancel};
+/// use triune_cancel::{self as cancel, CancelToken};
 ///
 /// let token = CancelToken::new();
 /// let stopper = token.clone();
@@ -88,7 +88,7 @@ struct Scope {
 
 /// What a thread works under now.
 #[derive(Clone, Copy)]
-pub(crate) struct Current {
+pub struct Current {
     scope: *const Scope,
     /// Only with the thread that began the work.
     asker: Option<&'static Asker<'static>>,
@@ -120,8 +120,11 @@ pub fn during<T>(token: Option<&CancelToken>, asker: Option<&Asker<'_>>, work: i
     work()
 }
 
-/// What this thread works under.
-pub(crate) fn current() -> Current {
+/// What this thread works under, for other threads that take part in it.
+///
+/// # Safety
+/// Nobody uses it once the work that this thread is in has returned.
+pub unsafe fn current() -> Current {
     CURRENT.get()
 }
 
@@ -139,7 +142,7 @@ pub fn requested_waiting() -> bool {
 /// `0..items` in pieces of about [`SPAN`] steps, `weight` steps an item, as long as nobody stops the work.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "a single piece, the usual case, must cost nothing")]
-pub(crate) fn spans(items: usize, weight: usize) -> impl Iterator<Item = Range<usize>> {
+pub fn spans(items: usize, weight: usize) -> impl Iterator<Item = Range<usize>> {
     let step = if items.saturating_mul(weight) <= SPAN { items } else { (SPAN / weight.max(1)).max(1) };
     let mut next = 0;
     std::iter::from_fn(move || {
@@ -153,21 +156,34 @@ pub(crate) fn spans(items: usize, weight: usize) -> impl Iterator<Item = Range<u
 }
 
 /// Counts steps of work, and looks after [`SPAN`] of them.
-pub(crate) struct Pace {
+#[derive(Debug)]
+pub struct Pace {
     left: usize,
 }
 
+impl Default for Pace {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Pace {
+    /// Looks first after [`SPAN`] steps.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "a subtraction in an inner loop")]
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self { left: SPAN }
+    }
+
+    /// Looks before the first step, too.
+    pub const fn due() -> Self {
+        Self { left: 0 }
     }
 
     /// Before so many more steps: whether the work is to stop.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "as above")]
-    pub(crate) fn stops(&mut self, steps: usize) -> bool {
+    pub fn stops(&mut self, steps: usize) -> bool {
         if let Some(left) = self.left.checked_sub(steps) {
             self.left = left;
             return false;
@@ -190,17 +206,19 @@ pub fn copy(from: &[u8], to: &mut [u8]) {
 
 impl Current {
     /// Whether there is somebody to ask.
-    pub(crate) fn has_asker(self) -> bool {
+    pub fn has_asker(self) -> bool {
         self.asker.is_some()
     }
 
     /// The same for other threads that take part in the work.
-    pub(crate) fn shared(self) -> Self {
+    #[must_use]
+    pub fn shared(self) -> Self {
         Self { asker: None, ..self }
     }
 
+    /// Whether the work is to stop.
     #[inline]
-    pub(crate) fn requested(self, occasion: Occasion) -> bool {
+    pub fn requested(self, occasion: Occasion) -> bool {
         // SAFETY: the scope lives as long as the work under it, which this is.
         match unsafe { self.scope.as_ref() } {
             None => false,
@@ -230,13 +248,13 @@ impl Current {
     }
 
     /// Makes this what the thread works under, until what is returned goes.
-    pub(crate) fn enter(self) -> Entered {
+    pub fn enter(self) -> Entered {
         Entered::new(self)
     }
 }
 
 /// Puts back what the thread worked under before.
-pub(crate) struct Entered(Current);
+pub struct Entered(Current);
 
 impl Entered {
     fn new(current: Current) -> Self {
@@ -307,20 +325,16 @@ pub fn sleep(mut time: Duration) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        cell::RefCell,
-        sync::{Barrier, atomic::AtomicUsize},
-    };
+    use std::sync::Barrier;
 
     use super::*;
-    use crate::Pool;
 
     #[test]
     fn work_under_nothing_is_never_stopped() {
         assert!(!requested());
-        assert!(current().scope.is_null());
+        assert!(CURRENT.get().scope.is_null());
         assert!(!CancelToken::new().during(requested));
-        assert!(current().scope.is_null(), "what was entered was left");
+        assert!(CURRENT.get().scope.is_null(), "what was entered was left");
     }
 
     #[test]
@@ -336,44 +350,6 @@ mod tests {
             outer.cancel();
             assert!(CancelToken::new().during(requested), "and stops all that is within");
         });
-    }
-
-    #[test]
-    fn who_is_asked_is_asked_by_one_thread_and_obeyed_by_all() {
-        let pool = Pool::new(3);
-        let asked = RefCell::new(0);
-        let (started, ran) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let asker = |_: Occasion| {
-            assert!(!requested(), "whoever is asked is under nothing");
-            *asked.borrow_mut() += 1;
-            *asked.borrow() >= 3
-        };
-        during(None, Some(&asker), || {
-            pool.run(1 << 30, &|_, _| {
-                started.fetch_add(1, Relaxed);
-                thread::sleep(Duration::from_micros(100));
-                ran.fetch_add(1, Relaxed);
-            });
-            assert!(requested());
-            assert_eq!(*asked.borrow(), 3, "once it is to stop, nobody asks again");
-        });
-        assert_eq!(started.load(Relaxed), ran.load(Relaxed), "a task outlived the run");
-        assert!(ran.load(Relaxed) < 1 << 20);
-    }
-
-    #[test]
-    fn a_run_on_one_thread_stops_between_tasks() {
-        let token = CancelToken::new();
-        let ran = AtomicUsize::new(0);
-        token.during(|| {
-            Pool::new(1).run(1000, &|task, _| {
-                ran.fetch_add(1, Relaxed);
-                if task == 7 {
-                    token.cancel();
-                }
-            });
-        });
-        assert_eq!(ran.load(Relaxed), 8);
     }
 
     #[test]
