@@ -270,3 +270,11 @@ def test_arrays_in_lists_and_optional_ones_have_eight_axes_at_most() -> None:
         with pytest.raises(errors.ArgumentError, match=r"x.*8 dimensions at most.* 9"):
             triune.Session(model).run({"x": given})
         triune.Session(model).run({"x": [deep[0]] if isinstance(given, list) else deep[0]})
+
+
+def test_masked_arrays_are_refused(session: triune.Session) -> None:
+    masked = np.ma.masked_less(X, 0)
+    with pytest.raises(errors.ArgumentError, match=r"x.*a masked array .*filled"):
+        session.run({"x": masked, "k": K})
+    with pytest.raises(errors.ArgumentError, match="a masked array"):
+        session.run({"x": X, "k": K}, out={"sum": np.ma.zeros((3, 2), np.float32)})

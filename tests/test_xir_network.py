@@ -14,6 +14,7 @@ import pytest
 import triune
 from triune import errors
 from triune._native import Network
+from triune.icraft import xir
 
 
 def tensor(element: Any, layout: str, shape: list[int]) -> dict[str, Any]:
@@ -141,3 +142,10 @@ def test_wrong_constants_are_named(model: tuple[dict[str, Any], np.ndarray[Any, 
     document["ops"][1]["_type_key"] = "icraft::xir::HardOp"
     with pytest.raises(errors.UnsupportedError, match="triune compile"):
         Network(json.dumps(document).encode(), params={1: weights.tobytes()})
+
+
+def test_lists_that_say_they_are_endless_are_refused() -> None:
+    network = xir.Network("long", xir.Framework.ONNX, "1")
+    network.addOp(xir.Input(xir.TensorType(xir.FloatType.FP32(), [1, 2], xir.Layout("NC"))))
+    with pytest.raises(MemoryError, match=f"a list of {2**40} items"):
+        network.view(0).getValuesById(range(2**40))  # type: ignore[arg-type]

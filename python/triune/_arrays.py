@@ -32,6 +32,7 @@ def operand(what: str, value: Any, dtype: np.dtype[Any], convert: bool) -> npt.N
 
     Raises ArgumentError, which begins with `what`, if it is nothing of this, has another dtype, or loses a value.
     """
+    _refuse_masks(what, value)
     array = value if isinstance(value, np.ndarray) else _view(what, value)
     if array.dtype == dtype:
         return array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C")
@@ -47,6 +48,7 @@ def target(what: str, value: Any) -> npt.NDArray[Any]:
     """Return an array over the memory of `value`, to be written. Raises ArgumentError if it has none, or none that is aligned."""
     if isinstance(value, (*_PLAIN, bytes)):
         raise ArgumentError(f"{what}: expected an array to write to, got {type(value).__name__}")
+    _refuse_masks(what, value)
     array = value if isinstance(value, np.ndarray) else _view(what, value)
     if not array.flags.aligned:
         raise ArgumentError(
@@ -109,6 +111,11 @@ def _check_length(file: BinaryIO) -> None:
         if not dtype.hasobject and there >= 0 and stated > there:
             raise ValueError(f"it states shape {shape} of {dtype}, {stated} bytes, and has {there}")
     file.seek(0)
+
+
+def _refuse_masks(what: str, value: object) -> None:
+    if type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray):
+        raise ArgumentError(f"{what}: a masked array has elements without a value: pass array.filled(value)")
 
 
 def _view(what: str, value: Any) -> npt.NDArray[Any]:

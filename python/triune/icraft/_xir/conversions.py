@@ -153,6 +153,10 @@ def _fit(numbers: Sequence[int]) -> bool:
     return not numbers or (min(numbers) >= _LEAST and max(numbers) < _MOST)
 
 
+_LONGEST = 1 << 28
+"""Items of what is made a list: an object may say that it has any number of them, and make each when it is asked for it."""
+
+
 def each(item: Conversion) -> Conversion:
     """Return what takes a sequence, each item by `item`."""
 
@@ -163,6 +167,8 @@ def each(item: Conversion) -> Conversion:
             return list(value)
         if not is_sequence(value):
             raise _refused("a list", value)
+        if len(value) > _LONGEST:
+            raise MemoryError(f"a list of {len(value)} items; a network has at most {_LONGEST} in one")
         found = []
         for index in range(len(value)):
             try:
