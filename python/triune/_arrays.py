@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from triune._files import UnreadableItem, opened
+from triune._text import short
 from triune.errors import ArgumentError, FileError
 
 __all__ = ["array_of_file", "arrays_of_file", "operand", "reals_at_border", "target"]
@@ -86,7 +87,7 @@ def _loaded(path: str | os.PathLike[str], archive: bool) -> dict[str, npt.NDArra
             for name, array in arrays.items():
                 # NumPy gives the bytes of a member that does not begin as arrays do.
                 if not isinstance(array, np.ndarray):
-                    raise ValueError(f"{name!r} is no array")
+                    raise ValueError(short(f"{name!r} is no array"))
             return arrays
     except FileError:
         raise
