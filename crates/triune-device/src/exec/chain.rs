@@ -84,8 +84,8 @@ struct Side {
 }
 
 /// A command's operands.
-fn sides(step: &Prepared, rows: &Rows) -> impl Iterator<Item = Side> {
-    let side = |range: SegRange, row: u64, written| Side {
+fn sides(step: &Prepared, rows: Rows) -> impl Iterator<Item = Side> + Clone {
+    let side = move |range: SegRange, row: u64, written| Side {
         range,
         row,
         dense: row.checked_mul(rows.count) == Some(range.len),
@@ -93,8 +93,7 @@ fn sides(step: &Prepared, rows: &Rows) -> impl Iterator<Item = Side> {
     };
     let write = side(step.write, rows.write, true);
     let reads = step.operands().into_iter().zip(rows.reads);
-    let reads: Vec<Side> =
-        reads.filter_map(|(read, row)| read.map(|(range, _)| side(range, row, false))).collect();
+    let reads = reads.filter_map(move |(read, row)| read.map(|(range, _)| side(range, row, false)));
     std::iter::once(write).chain(reads)
 }
 
@@ -108,6 +107,7 @@ const fn gcd(a: u64, b: u64) -> u64 {
 }
 
 /// The chain that is being made.
+#[derive(Default)]
 struct Draft {
     first: usize,
     count: usize,
@@ -119,29 +119,33 @@ struct Draft {
 }
 
 impl Draft {
-    fn new(first: usize) -> Self {
-        Self { first, count: 0, rows: 0, sides: Vec::new(), linked: false, outputs: 0 }
+    /// None yet, from `first` on.
+    fn begin(&mut self, first: usize) {
+        // The room for operands stays: there is a draft for every command that begins none.
+        self.sides.clear();
+        (self.first, self.count, self.rows, self.linked, self.outputs) = (first, 0, 0, false, 0);
     }
 
     /// Takes in the next command, if it can be cut as those before.
     fn take(&mut self, step: &Prepared, segments: &SegmentTable) -> bool {
         let Some(rows) = step.rows() else { return false };
-        let own: Vec<Side> = sides(step, &rows).collect();
+        let own = sides(step, rows);
         let common = gcd(rows.count, self.rows);
         let output = segments.get(step.write.segment).is_some_and(|to| to.kind == SegmentKind::Output);
         let outputs = self.outputs + usize::from(output);
-        let all = || self.sides.iter().chain(&own);
+        let all = || self.sides.iter().copied().chain(own.clone());
         // A row of the output begins where the one before ends; an output without rows would be written by all strips.
         let fits = self.count < MOST
             && outputs <= 1
             && common > 1
-            && own[0].dense
-            && own.iter().all(|side| all().all(|other| agree(side, other)));
+            && own.clone().all(|side| !side.written || side.dense)
+            && own.clone().all(|side| all().all(|other| agree(&side, &other)));
         if !fits || row_bytes(all(), common) > ROW {
             return false;
         }
-        self.linked |= own[1..]
-            .iter()
+        self.linked |= own
+            .clone()
+            .filter(|side| !side.written)
             .any(|side| self.sides.iter().any(|other| other.written && other.range.overlaps(&side.range)));
         (self.rows, self.outputs) = (common, outputs);
         self.sides.extend(own);
@@ -151,7 +155,7 @@ impl Draft {
 
     /// The chain, if its commands have more than one strip and something to give each other.
     fn finish(&self, steps: &[Prepared], segments: &SegmentTable) -> Option<Chain> {
-        let bytes = row_bytes(self.sides.iter(), self.rows);
+        let bytes = row_bytes(self.sides.iter().copied(), self.rows);
         let mut each = (STRIP / bytes.max(1)).max(1);
         if each > 64 {
             // So that strips of a dense operand begin on the boundaries of vectors.
@@ -189,30 +193,26 @@ impl Draft {
 }
 
 /// Bytes of a row of all operands, each counted once.
-fn row_bytes<'a>(sides: impl Iterator<Item = &'a Side>, rows: u64) -> u64 {
-    let mut seen: Vec<SegRange> = Vec::new();
-    let mut bytes = 0_u64;
-    for side in sides {
-        if side.row > 0 && !seen.contains(&side.range) {
-            seen.push(side.range);
-            bytes = bytes.saturating_add(side.range.len / rows.max(1));
-        }
-    }
-    bytes
+fn row_bytes(sides: impl Iterator<Item = Side> + Clone, rows: u64) -> u64 {
+    let cut = sides.filter(|side| side.row > 0);
+    let first = cut.clone().enumerate().filter(|(index, side)| {
+        // Few enough that looking back costs less than keeping what was seen.
+        cut.clone().take(*index).all(|other| other.range != side.range)
+    });
+    first.fold(0_u64, |sum, (_, side)| sum.saturating_add(side.range.len / rows.max(1)))
 }
 
 /// The chains of a program's commands, in their order.
 pub(super) fn chains(steps: &[Prepared], segments: &SegmentTable) -> Vec<Chain> {
-    let mut found = Vec::new();
-    let mut draft = Draft::new(0);
+    let (mut found, mut draft) = (Vec::new(), Draft::default());
     for (index, step) in steps.iter().enumerate() {
         if draft.take(step, segments) {
             continue;
         }
         found.extend(draft.finish(steps, segments));
-        draft = Draft::new(index);
+        draft.begin(index);
         if !draft.take(step, segments) {
-            draft = Draft::new(index + 1);
+            draft.begin(index + 1);
         }
     }
     found.extend(draft.finish(steps, segments));
