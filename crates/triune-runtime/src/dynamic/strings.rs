@@ -21,6 +21,11 @@ const ELEMENT: usize = 256;
 /// Most bytes of a string that is made or spelled otherwise, which nothing interrupts: a file of a kilobyte can ask for any.
 const LONGEST: usize = 16 << 20;
 
+/// Most bytes of one whose letters change their case, which takes ten times as long as copying it.
+const CASED: usize = 4 << 20;
+/// Numbers of strings that are laid out at a time.
+const ROUND: usize = 1 << 11;
+
 /// When to look again.
 struct Pace(cancel::Pace);
 
@@ -36,10 +41,10 @@ impl Pace {
 }
 
 /// Refuses a string that would take too long.
-fn expect_length(at: &Operands<'_>, bytes: usize) -> Result<(), Error> {
-    if bytes > LONGEST {
+fn expect_length(at: &Operands<'_>, bytes: usize, most: usize) -> Result<(), Error> {
+    if bytes > most {
         return Err(
-            at.wrong(format!("a string of {bytes} bytes; {LONGEST} are the most that one can have here"))
+            at.wrong(format!("a string of {bytes} bytes; {most} are the most that one can have here"))
         );
     }
     Ok(())
@@ -81,10 +86,21 @@ fn text(strings: &Strings, number: i64) -> Result<Arc<str>, Error> {
 }
 
 fn tensor(at: &Operands<'_>, shape: &[usize], numbers: &[i64]) -> Result<Tensor, Error> {
-    let mut bytes = memory::with_room(numbers.len().saturating_mul(8))?;
-    for number in numbers {
-        bytes.extend_from_slice(&number.to_le_bytes());
+    let (mut bytes, mut pace) = (memory::with_room(numbers.len().saturating_mul(8))?, Pace::new());
+    append(&mut bytes, numbers, &mut pace)?;
+    of_bytes(at, shape, bytes)
+}
+
+/// Appends the bytes of numbers.
+fn append(bytes: &mut Vec<u8>, numbers: &[i64], pace: &mut Pace) -> Result<(), Error> {
+    for some in numbers.chunks(ROUND) {
+        pace.step(size_of_val(some))?;
+        bytes.extend(some.iter().flat_map(|number| number.to_le_bytes()));
     }
+    Ok(())
+}
+
+fn of_bytes(at: &Operands<'_>, shape: &[usize], bytes: Vec<u8>) -> Result<Tensor, Error> {
     let shape = Shape::new(shape).ok_or_else(|| at.wrong("too many dimensions"))?;
     Ok(Tensor { dtype: DType::I64, shape, bytes })
 }
@@ -134,7 +150,7 @@ fn concat(at: &Operands<'_>, strings: &mut Strings) -> Result<Tensor, Error> {
     let joined = each(count, |index, pace| {
         let [a, b] = [0, 1].map(|side| text(strings, numbers[side][place(shapes[side], index)]));
         let (a, b) = (a?, b?);
-        expect_length(at, a.len().saturating_add(b.len()))?;
+        expect_length(at, a.len().saturating_add(b.len()), LONGEST)?;
         pace.step(a.len() + b.len())?;
         let mut whole = memory::with_room(a.len() + b.len())?;
         whole.extend_from_slice(a.as_bytes());
@@ -185,14 +201,20 @@ fn split(
     let mut dims = x.shape.to_vec();
     dims.push(widest);
     let total = numbers.len().checked_mul(widest).ok_or_else(|| at.wrong("too many parts"))?;
-    let mut filled = memory::filled(total, 0_i64)?;
-    let mut rest = &parts[..];
-    for (row, &count) in filled.chunks_exact_mut(widest.max(1)).zip(&counts) {
+    let (mut bytes, mut pace) = (memory::with_room(total.saturating_mul(8))?, Pace::new());
+    let (nothing, mut rest) = ([0; ROUND], &parts[..]);
+    for &count in &counts {
         let (own, behind) = rest.split_at(count as usize);
-        row[..own.len()].copy_from_slice(own);
+        append(&mut bytes, own, &mut pace)?;
+        let mut missing = widest - own.len();
+        while missing > 0 {
+            let here = missing.min(ROUND);
+            append(&mut bytes, &nothing[..here], &mut pace)?;
+            missing -= here;
+        }
         rest = behind;
     }
-    Ok(vec![tensor(at, &dims, &filled)?, tensor(at, x.shape, &counts)?])
+    Ok(vec![of_bytes(at, &dims, bytes)?, tensor(at, x.shape, &counts)?])
 }
 
 fn normalize(at: &Operands<'_>, strings: &mut Strings, op: &Normalize) -> Result<Tensor, Error> {
@@ -207,7 +229,7 @@ fn normalize(at: &Operands<'_>, strings: &mut Strings, op: &Normalize) -> Result
     for &number in &numbers {
         let text = text(strings, number)?;
         if op.case != CaseChange::None || !stopwords.is_empty() {
-            expect_length(at, text.len())?;
+            expect_length(at, text.len(), CASED)?;
         }
         pace.step(text.len())?;
         // A letter's other case takes three times its bytes at most.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use triune_device::{Error as DeviceError, cancel::Pace};
 use triune_graph::Strings;
 use triune_tensor::{DType, Shape, memory};
 
@@ -42,11 +43,20 @@ pub struct StringTensor {
     pub texts: Vec<Arc<str>>,
 }
 
+/// Before a string is looked up: whether the work goes on.
+fn go_on(pace: &mut Pace) -> Result<(), Error> {
+    /// Steps that it takes, in the sense of [`Pace`].
+    const STRING: usize = 64;
+    if pace.stops(STRING) { Err(DeviceError::Cancelled.into()) } else { Ok(()) }
+}
+
 impl StringTensor {
     /// The strings' numbers; new ones are added to the table.
     pub(crate) fn numbers(&self, table: &mut Strings) -> Result<Tensor, Error> {
         let mut bytes = memory::with_room(self.texts.len().saturating_mul(8))?;
+        let mut pace = Pace::new();
         for text in &self.texts {
+            go_on(&mut pace)?;
             bytes.extend_from_slice(&table.number_of(text)?.to_le_bytes());
         }
         Ok(Tensor { dtype: DType::I64, shape: self.shape, bytes })
@@ -55,8 +65,9 @@ impl StringTensor {
     /// The strings with these numbers.
     pub(crate) fn of(numbers: &Tensor, table: &Strings) -> Result<Self, Error> {
         let words = numbers.bytes.as_chunks().0;
-        let mut texts = memory::with_room(words.len())?;
+        let (mut texts, mut pace) = (memory::with_room(words.len())?, Pace::new());
         for &word in words {
+            go_on(&mut pace)?;
             let text = table.text(i64::from_le_bytes(word));
             texts.push(text.ok_or_else(|| Error::internal("a result has a number that no string has"))?);
         }
