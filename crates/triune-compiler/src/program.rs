@@ -6,7 +6,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
-use triune_device::{DeviceSpec, Error as DeviceError};
+use triune_device::{DeviceSpec, Error as DeviceError, SegmentKind, SegmentTable};
 use triune_graph::Origin;
 use triune_kernels::Error as KernelError;
 use triune_memory::residency::Policy;
@@ -162,15 +162,21 @@ pub struct Program {
 
 impl Program {
     /// Segment of the encoded commands.
-    pub const INSTRUCTIONS: u8 = 0;
+    pub const INSTRUCTIONS: u8 = SegmentTable::INSTRUCTIONS;
     /// Segment of weights, parameters and tables.
-    pub const CONSTANTS: u8 = 1;
+    pub const CONSTANTS: u8 = SegmentTable::CONSTANTS;
     /// Segment of the feature maps in the far memory.
-    pub const SCRATCH: u8 = 2;
+    pub const SCRATCH: u8 = SegmentTable::SCRATCH;
     /// Segment of the feature maps in the near memory.
-    pub const RESIDENT: u8 = 3;
+    pub const RESIDENT: u8 = SegmentTable::RESIDENT;
     /// Segment of input 0.
-    pub const FIRST_IO: u8 = 4;
+    pub const FIRST_IO: u8 = SegmentTable::FIRST_IO;
+
+    /// What runs take and give, batch included, in the order of their segments.
+    pub fn border(&self) -> impl Iterator<Item = (SegmentKind, &TensorIo)> {
+        let inputs = self.inputs.iter().map(|io| (SegmentKind::Input, io));
+        inputs.chain(self.outputs.iter().map(|io| (SegmentKind::Output, io)))
+    }
 
     /// The description that a program for this device takes along: none for those that come with Triune, and for hosts.
     pub fn carried(spec: &DeviceSpec) -> Option<Arc<DeviceSpec>> {

@@ -20,9 +20,10 @@ pub use board::{Board, BoardInfo, Job, JobReport, LayerTime, LocalBoard, Records
 pub use command::{Addr, Command, FeatureMap};
 pub use error::{Error, ErrorClass};
 pub use exec::{
-    Decoded, Executor, Inputs, Library, Outputs, Segment, SegmentKind, SegmentTable, Stream, Weights,
+    Decoded, Executor, Inputs, Layout, Library, Outputs, Scratch, Segment, SegmentKind, SegmentTable, Stream,
+    Weights,
 };
-pub use memory::{Lease, Memory, RangeAccess, RegionId, Sanitize, Watch};
+pub use memory::{Chunk, Lease, Memory, RangeAccess, RegionId, Sanitize, Watch};
 pub use spec::DeviceSpec;
 pub use timing::{CommandTime, Timeline, TimingOptions, Touch, timeline, touches};
 pub use triune_kernels::{CancelToken, cancel};

@@ -32,8 +32,7 @@ use triune_graph::{
 };
 
 pub use deployment::{
-    Area, Bases, Cost, DeployedOp, DeploymentOptions, HardDeployment, LogicSegment, OnChip, PAGE, Role,
-    ValuePlace,
+    Area, Cost, DeployedOp, DeploymentOptions, HardDeployment, LogicSegment, OnChip, PAGE, Role, ValuePlace,
 };
 pub use files::read;
 pub use load::HardNetwork;

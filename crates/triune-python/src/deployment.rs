@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use pyo3::{buffer::PyBuffer, prelude::*, pybacked::PyBackedBytes, types::PyBytes};
 use triune::internals::{
-    device::DeviceSpec,
+    device::{DeviceSpec, SegmentTable},
     graph::format::xir,
     icraft::{self, DeploymentOptions, OnChip},
 };
@@ -205,19 +205,23 @@ impl Deployment {
         self.inner.segments().iter().map(|each| (each.name, (each.logic, each.bytes))).collect()
     }
 
-    /// What a run has to say of its segments, in order: kind and bytes. The first four are instructions, constants, scratch and
-    /// resident; the areas follow.
+    /// What a run has to say of its segments, in order: kind and bytes. Those of the areas come one behind the other, the first of
+    /// them at `first_area`.
     #[getter]
-    fn table(&self) -> Vec<(&'static str, u64)> {
-        let bytes = |name| self.segments().get(name).map_or(0, |&(_, bytes)| bytes);
-        let mut table = vec![
-            ("instructions", bytes("instr")),
-            ("constants", bytes("weight")),
-            ("scratch", bytes("ftmp")),
-            ("resident", self.inner.on_chip_bytes()),
-        ];
-        table.extend(self.areas().into_iter().map(|(role, bytes, _)| (role, bytes)));
-        table
+    fn table(&self) -> Vec<(String, u64)> {
+        self.inner.sizes().in_order().map(|(kind, bytes)| (kind.to_string(), bytes)).collect()
+    }
+
+    /// Index of `table` that area 0 has.
+    #[classattr]
+    #[pyo3(name = "first_area")]
+    const FIRST_AREA: u8 = SegmentTable::FIRST_IO;
+
+    /// Bytes of the segments that are no areas, by kind.
+    #[getter]
+    fn sizes(&self) -> BTreeMap<String, u64> {
+        let first = usize::from(SegmentTable::FIRST_IO);
+        self.table().into_iter().take(first).collect()
     }
 
     /// What the instruction segment holds.

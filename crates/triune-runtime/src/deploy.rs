@@ -9,10 +9,9 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use triune_compiler::lower::ALIGNMENT;
 use triune_device::{
-    Addr, Command, Decoded, DeviceSpec, Executor, Memory, RegionId, Sanitize, Segment, SegmentKind,
-    SegmentTable, Stream, Timeline, TimingOptions, spec::Precision, timing, work,
+    Addr, Chunk, Command, Decoded, DeviceSpec, Executor, Layout, Memory, Sanitize, SegmentKind, SegmentTable,
+    Stream, Timeline, TimingOptions, spec::Precision, timing, work,
 };
 use triune_fork::Brief;
 use triune_kernels::{Isa, Pool};
@@ -76,16 +75,16 @@ impl Device {
         }
         let place = &self.spec.placement;
         let instructions =
-            Chunk::new(&self.memory, &[&place.instructions], 0, program.instructions.len() as u64)?
+            Placed::new(&self.memory, &[&place.instructions], 0, program.instructions.len() as u64)?
                 .labelled(|| format!("instructions of {}", title(program)));
         // What the memory near the array cannot hold streams from the one that the host's transfers reach.
         let places = [&*place.constants, &*place.io];
-        let constants = Chunk::new(&self.memory, if near { &places } else { &places[1..] }, 0, len)?
+        let constants = Placed::new(&self.memory, if near { &places } else { &places[1..] }, 0, len)?
             .labelled(|| format!("constants of {}", title(program)));
-        self.memory.write(instructions.region, instructions.base, &program.instructions)?;
-        self.memory.write(constants.region, constants.base, &program.constants)?;
-        instructions.seal();
-        constants.seal();
+        instructions.chunk.write(&program.instructions)?;
+        constants.chunk.write(&program.constants)?;
+        instructions.chunk.seal();
+        constants.chunk.seal();
         let new = Arc::new(Loaded {
             program: Arc::clone(program),
             instructions,
@@ -101,80 +100,84 @@ impl Device {
 #[derive(Debug)]
 struct Loaded {
     program: Arc<Program>,
-    instructions: Chunk,
-    constants: Chunk,
+    instructions: Placed,
+    constants: Placed,
     /// The program as its first deployment decoded it, for the others to share its packed weights.
     decoded: Brief<Option<Decoded>>,
 }
 
-/// Allocated bytes of a region; freed on drop.
+/// A chunk of device memory, and what the device's description calls the memory.
 #[derive(Debug)]
-struct Chunk {
-    memory: Arc<Memory>,
-    /// The memory's name in the device's description.
-    memory_name: String,
-    region: RegionId,
-    base: u64,
-    len: u64,
+struct Placed {
+    chunk: Chunk,
+    memory: String,
 }
 
-impl Chunk {
+impl Placed {
     /// `len` bytes in the first memory of `places`, as `core` sees it, that has room for them.
     fn new(memory: &Arc<Memory>, places: &[&str], core: u32, len: u64) -> Result<Self, Error> {
-        let size = len.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX);
         let mut full = None;
         for &place in places {
-            let region = memory.core_region(place, core)?;
-            // What has no bytes takes none; its place is where it would lie.
-            let found = if len == 0 { Ok(0) } else { memory.allocate(region, size, ALIGNMENT) };
-            match found {
-                Ok(base) => {
-                    return Ok(Self {
-                        memory: Arc::clone(memory),
-                        memory_name: place.to_owned(),
-                        region,
-                        base,
-                        len,
-                    });
-                }
+            match Chunk::new(memory, memory.core_region(place, core)?, len) {
+                Ok(chunk) => return Ok(Self { chunk, memory: place.to_owned() }),
                 Err(error) => full = Some(error),
             }
         }
         Err(full.map_or_else(|| Error::internal("the device has no memory"), Error::from))
     }
 
-    /// Says what it is for, in the words of the memory's sanitizer.
     fn labelled(self, label: impl FnOnce() -> String) -> Self {
-        if self.len > 0 {
-            self.memory.label(self.region, self.base, label);
-        }
-        self
-    }
-
-    /// From now on, the memory's sanitizer lets nobody write here.
-    fn seal(&self) {
-        if self.len > 0 {
-            self.memory.seal(self.region, self.base);
-        }
-    }
-
-    fn segment(&self, kind: SegmentKind) -> Segment {
-        Segment { region: self.region, base: self.base, len: self.len, kind }
+        Self { chunk: self.chunk.labelled(label), ..self }
     }
 
     fn place(&self, kind: SegmentKind) -> Place {
-        Place { kind, memory: self.memory_name.clone(), base: self.base, bytes: self.len }
+        Place { kind, memory: self.memory.clone(), base: self.chunk.base(), bytes: self.chunk.len() }
     }
 }
 
-impl Drop for Chunk {
-    fn drop(&mut self) {
-        if self.len == 0 {
-            return;
+/// What one image of the batch needs of its core's memory.
+#[derive(Debug)]
+struct Maps {
+    /// In the order of their segments.
+    border: Vec<(SegmentKind, Placed)>,
+    scratch: Placed,
+    resident: Placed,
+}
+
+impl Maps {
+    fn new(memory: &Arc<Memory>, spec: &DeviceSpec, program: &Program, core: u32) -> Result<Self, Error> {
+        let batch = program.batch as u64;
+        let border = program.border().map(|(kind, io)| {
+            let chunk = Placed::new(memory, &[&spec.placement.io], core, io.bytes() as u64 / batch)?;
+            Ok((kind, chunk.labelled(|| format!("{kind} '{}' of {}", io.name, title(program)))))
+        });
+        let border = border.collect::<Result<_, Error>>()?;
+        let scratch = Placed::new(memory, &scratch_places(spec), core, program.scratch_bytes)?
+            .labelled(|| format!("feature maps of {}", title(program)));
+        // Where another deployment holds the near memory, this one runs from the far one, and is timed so.
+        let resident = Placed::new(memory, &resident_places(spec), core, program.resident_bytes())?
+            .labelled(|| format!("feature maps on chip of {}", title(program)));
+        Ok(Self { border, scratch, resident })
+    }
+
+    fn of_kind(&self, kind: SegmentKind) -> impl Iterator<Item = &Chunk> {
+        self.border.iter().filter(move |(own, _)| *own == kind).map(|(_, placed)| &placed.chunk)
+    }
+
+    /// An input's or output's, by its number among these.
+    fn border(&self, kind: SegmentKind, number: usize) -> Result<&Chunk, Error> {
+        self.of_kind(kind).nth(number).ok_or_else(|| Error::internal(format!("{kind} {number} of a program")))
+    }
+
+    /// All segments of a program, these chunks among them.
+    fn layout<'a>(&'a self, instructions: &'a Placed, constants: &'a Placed) -> Layout<&'a Placed> {
+        Layout {
+            instructions,
+            constants,
+            scratch: &self.scratch,
+            resident: &self.resident,
+            others: self.border.iter().map(|(kind, placed)| (*kind, placed)).collect(),
         }
-        // Nobody else frees it; a failure here would be a second owner, which the allocator reports by itself.
-        let freed = self.memory.free(self.region, self.base);
-        debug_assert!(freed.is_ok(), "{freed:?}");
     }
 }
 
@@ -253,11 +256,8 @@ pub struct Place {
 struct Image {
     executor: Executor,
     pool: Option<Pool>,
-    inputs: Vec<Chunk>,
-    outputs: Vec<Chunk>,
+    maps: Maps,
     failed: Option<Error>,
-    scratch: Chunk,
-    resident: Chunk,
 }
 
 /// What the host does in a wait: of its number and the outputs that it reads, the inputs that it makes.
@@ -292,7 +292,10 @@ impl Deployment {
             ..TimingOptions::default()
         };
         let places = match images.first() {
-            Some(image) => places(&loaded, &image.lock().unwrap_or_else(PoisonError::into_inner)),
+            Some(image) => {
+                let image = image.lock().unwrap_or_else(PoisonError::into_inner);
+                places(&loaded.instructions, &loaded.constants, &image.maps)
+            }
             None => Vec::new(),
         };
         let timeline = timeline(device, program, &places, &images, &circumstances, None)?;
@@ -429,9 +432,8 @@ impl Deployment {
             let length = bytes.len() / self.program.batch;
             for (number, image) in self.images.iter_mut().enumerate() {
                 let image = image.get_mut().unwrap_or_else(PoisonError::into_inner);
-                let chunk = &image.inputs[index];
                 let part = &bytes[number * length..(number + 1) * length];
-                self.device.memory.write(chunk.region, chunk.base, part)?;
+                image.maps.border(SegmentKind::Input, index)?.write(part)?;
             }
         }
         Ok(())
@@ -442,9 +444,8 @@ impl Deployment {
         let length = bytes.len() / self.program.batch;
         for (number, image) in self.images.iter_mut().enumerate() {
             let image = image.get_mut().unwrap_or_else(PoisonError::into_inner);
-            let chunk = &image.outputs[index];
             let part = &mut bytes[number * length..(number + 1) * length];
-            self.device.memory.read(chunk.region, chunk.base, part)?;
+            image.maps.border(SegmentKind::Output, index)?.read(part)?;
         }
         Ok(())
     }
@@ -538,41 +539,20 @@ impl Image {
         core: u32,
         threads: usize,
     ) -> Result<Self, Error> {
-        let (memory, place, batch) = (&device.memory, &device.spec.placement, program.batch as u64);
-        let border = |what: &str, tensors: &[TensorIo]| -> Result<Vec<Chunk>, Error> {
-            tensors
-                .iter()
-                .map(|io| {
-                    Chunk::new(memory, &[&place.io], core, io.bytes() as u64 / batch)
-                        .map(|chunk| chunk.labelled(|| format!("{what} '{}' of {}", io.name, title(program))))
-                })
-                .collect()
-        };
-        let (inputs, outputs) = (border("input", &program.inputs)?, border("output", &program.outputs)?);
-        let scratch = Chunk::new(memory, &scratch_places(&device.spec), core, program.scratch_bytes)?
-            .labelled(|| format!("feature maps of {}", title(program)));
-        // Where another deployment holds the near memory, this one runs from the far one, and is timed so.
-        let resident = Chunk::new(memory, &resident_places(&device.spec), core, program.resident_bytes())?
-            .labelled(|| format!("feature maps on chip of {}", title(program)));
-        for (chunk, io) in outputs.iter().zip(&program.outputs) {
+        let maps = Maps::new(&device.memory, &device.spec, program, core)?;
+        for (chunk, io) in maps.of_kind(SegmentKind::Output).zip(&program.outputs) {
             if io.padding.iter().all(|&padding| padding == (0, 0)) {
                 continue;
             }
             // Padding of outputs is never written by the program; a run must not show what lay there before.
-            memory.write(chunk.region, chunk.base, &filled(chunk.len as usize, 0)?)?;
+            chunk.write(&filled(chunk.len() as usize, 0)?)?;
         }
-        let mut segments = vec![
-            loaded.instructions.segment(SegmentKind::Instructions),
-            loaded.constants.segment(SegmentKind::Constants),
-            scratch.segment(SegmentKind::Scratch),
-            resident.segment(SegmentKind::Resident),
-        ];
-        segments.extend(inputs.iter().map(|chunk| chunk.segment(SegmentKind::Input)));
-        segments.extend(outputs.iter().map(|chunk| chunk.segment(SegmentKind::Output)));
+        let layout = maps.layout(&loaded.instructions, &loaded.constants);
+        let segments = layout.in_order().map(|(kind, placed)| placed.chunk.segment(kind)).collect();
         let stream =
             Stream { addr: Addr::new(Program::INSTRUCTIONS, 0), len: program.instructions.len() as u64 };
         let segments = SegmentTable::new(segments)?;
-        let memory = Arc::clone(memory);
+        let memory = Arc::clone(&device.memory);
         let shared = loaded.decoded.lock().clone().filter(|decoded| !decoded.is_stale());
         let mut executor = match &shared {
             Some(decoded) => Executor::sharing(memory, decoded, &segments, stream, Isa::best()),
@@ -590,7 +570,7 @@ impl Image {
         // A second deployment that decoded at the same time keeps its own.
         loaded.decoded.lock().get_or_insert_with(|| executor.decoded().clone());
         executor.reserve(threads)?;
-        Ok(Self { executor, pool: None, inputs, outputs, failed: None, scratch, resident })
+        Ok(Self { executor, pool: None, maps, failed: None })
     }
 }
 
@@ -620,46 +600,20 @@ fn check(
 }
 
 /// Where an image's segments lie.
-fn places(loaded: &Loaded, image: &Image) -> Vec<Place> {
-    let mut places = vec![
-        loaded.instructions.place(SegmentKind::Instructions),
-        loaded.constants.place(SegmentKind::Constants),
-        image.scratch.place(SegmentKind::Scratch),
-        image.resident.place(SegmentKind::Resident),
-    ];
-    places.extend(image.inputs.iter().map(|chunk| chunk.place(SegmentKind::Input)));
-    places.extend(image.outputs.iter().map(|chunk| chunk.place(SegmentKind::Output)));
-    places
+fn places(instructions: &Placed, constants: &Placed, maps: &Maps) -> Vec<Place> {
+    maps.layout(instructions, constants).in_order().map(|(kind, placed)| placed.place(kind)).collect()
 }
 
 /// Where the segments of a program would lie on an empty device; for a batch, those of its first image.
 pub(crate) fn places_on(spec: &DeviceSpec, program: &Program) -> Result<Vec<Place>, Error> {
     let memory = Arc::new(Memory::new(spec)?);
     let place = &spec.placement;
-    let chunk = |places: &[&str], core, len| Chunk::new(&memory, places, core, len);
-    let instructions = chunk(&[&place.instructions], 0, program.instructions.len() as u64)?;
-    let constants = chunk(&[&place.constants, &place.io], 0, program.constants.len() as u64)?;
-    let mut images = Vec::with_capacity(program.batch);
-    for core in 0..program.batch as u32 {
-        let border = |tensors: &[TensorIo]| -> Result<Vec<Chunk>, Error> {
-            let bytes = |io: &TensorIo| (io.bytes() / program.batch) as u64;
-            tensors.iter().map(|io| chunk(&[&place.io], core, bytes(io))).collect()
-        };
-        let (inputs, outputs) = (border(&program.inputs)?, border(&program.outputs)?);
-        let scratch = chunk(&scratch_places(spec), core, program.scratch_bytes)?;
-        let resident = chunk(&resident_places(spec), core, program.resident_bytes())?;
-        images.push((scratch, resident, inputs, outputs));
-    }
-    let Some((scratch, resident, inputs, outputs)) = images.first() else { return Ok(Vec::new()) };
-    let mut places = vec![
-        instructions.place(SegmentKind::Instructions),
-        constants.place(SegmentKind::Constants),
-        scratch.place(SegmentKind::Scratch),
-        resident.place(SegmentKind::Resident),
-    ];
-    places.extend(inputs.iter().map(|chunk| chunk.place(SegmentKind::Input)));
-    places.extend(outputs.iter().map(|chunk| chunk.place(SegmentKind::Output)));
-    Ok(places)
+    let chunk = |places: &[&str], len| Placed::new(&memory, places, 0, len);
+    let instructions = chunk(&[&place.instructions], program.instructions.len() as u64)?;
+    let constants = chunk(&[&place.constants, &place.io], program.constants.len() as u64)?;
+    let images = (0..program.batch as u32).map(|core| Maps::new(&memory, spec, program, core));
+    let images = images.collect::<Result<Vec<_>, _>>()?;
+    Ok(images.first().map_or_else(Vec::new, |first| places(&instructions, &constants, first)))
 }
 
 /// The memories that resident feature maps may lie in: the near one, and where it is taken the far ones.

@@ -3,13 +3,12 @@
 use std::{sync::Arc, time::Instant};
 
 use triune_compiler::{Skeleton, compile_host, compile_room};
-use triune_device::{DeviceSpec, Inputs, Outputs, exec::StepView};
+use triune_device::{DeviceSpec, Inputs, Outputs, Scratch, exec::StepView};
 use triune_graph::{Graph, Strings};
 use triune_kernels::Pool;
 
 use crate::{
-    Deployment, Error, Model, OperatorTime, Outline, Program, TensorIo, Workspace,
-    host::{HostProgram, Scratch},
+    Deployment, Error, Model, OperatorTime, Outline, Program, TensorIo, Workspace, host::HostProgram,
     split::Split,
 };
 

@@ -12,8 +12,9 @@ use std::{
 
 use bytes::Bytes;
 use triune_device::{
-    Decoded, DeviceSpec, Error as DeviceError, Inputs, Library, Memory, Outputs, RangeAccess, RegionId,
-    Segment, SegmentKind, SegmentTable, exec::Observer,
+    Chunk, Decoded, DeviceSpec, Error as DeviceError, Inputs, Layout, Library, Memory, Outputs, RangeAccess,
+    RegionId, Scratch, Segment, SegmentKind, SegmentTable,
+    exec::{AT_ONCE, Observer},
 };
 use triune_fork::{Brief, BriefGuard};
 use triune_kernels::{Isa, Pool};
@@ -21,55 +22,24 @@ use triune_tensor::{OutOfMemory, memory};
 
 use triune_compiler::lower::ALIGNMENT;
 
-use crate::{Error, Program, TensorIo};
+use crate::{Error, Program};
 
-/// Bytes of a region; given back on drop.
-#[derive(Debug)]
-struct Chunk {
-    memory: Arc<Memory>,
-    region: RegionId,
-    base: u64,
-    len: u64,
+/// Bytes of the workspace's region, which is this process's own memory.
+fn chunk(memory: &Arc<Memory>, region: RegionId, len: u64) -> Result<Chunk, Error> {
+    Chunk::new(memory, region, len).map_err(own)
 }
 
-impl Chunk {
-    fn new(memory: &Arc<Memory>, region: RegionId, len: u64) -> Result<Self, Error> {
-        let base = memory.allocate(region, aligned(len), ALIGNMENT).map_err(|error| match error {
-            // The region is this process's own memory.
-            triune_device::Error::OutOfMemory { length, .. } => Error::Memory(OutOfMemory { bytes: length }),
-            error => error.into(),
-        })?;
-        Ok(Self { memory: Arc::clone(memory), region, base, len })
-    }
-
-    fn holding(memory: &Arc<Memory>, region: RegionId, bytes: &[u8]) -> Result<Self, Error> {
-        let chunk = Self::new(memory, region, bytes.len() as u64)?;
-        memory.write(region, chunk.base, bytes)?;
-        Ok(chunk)
-    }
-
-    fn holds(&self, bytes: &[u8]) -> bool {
-        let ranges = [RangeAccess::shared(self.region, self.base, self.len)];
-        let Ok(lease) = self.memory.lease(&ranges) else { return false };
-        self.len == bytes.len() as u64 && lease.read(ranges[0]).is_ok_and(|own| own == bytes)
-    }
-
-    fn segment(&self, kind: SegmentKind) -> Segment {
-        Segment { region: self.region, base: self.base, len: self.len, kind }
-    }
+/// The same, with these bytes in them.
+fn holding(memory: &Arc<Memory>, region: RegionId, bytes: &[u8]) -> Result<Chunk, Error> {
+    Chunk::holding(memory, region, bytes).map_err(own)
 }
 
-impl Drop for Chunk {
-    fn drop(&mut self) {
-        // Nobody else frees it; a failure here would be a second owner, which the allocator reports by itself.
-        let freed = self.memory.free(self.region, self.base);
-        debug_assert!(freed.is_ok(), "{freed:?}");
+fn own(error: DeviceError) -> Error {
+    match error {
+        DeviceError::OutOfMemory { length, .. } => Error::Memory(OutOfMemory { bytes: length }),
+        error => error.into(),
     }
 }
-
-/// Bytes whose pages are there before the first run. What is beyond comes as it is touched: a few bytes of a file can ask for
-/// extents of any size.
-const AT_ONCE: usize = 24 << 20;
 
 /// Refuses what this machine does not have: the system would promise it, and end the process that takes it at its word.
 fn check_there_is(bytes: u64) -> Result<(), Error> {
@@ -209,12 +179,12 @@ impl Workspace {
 
     /// Bytes for feature maps, inputs and outputs.
     pub fn bytes(&self) -> u64 {
-        self.lock().chunk.as_ref().map_or(0, |chunk| chunk.len)
+        self.lock().chunk.as_ref().map_or(0, |chunk| chunk.len())
     }
 
     /// Bytes of a model's own large constants that programs alive have here, each once.
     pub fn table_bytes(&self) -> u64 {
-        self.lock().tables.values().filter_map(Weak::upgrade).map(|table| table.chunk.len).sum()
+        self.lock().tables.values().filter_map(Weak::upgrade).map(|table| table.chunk.len()).sum()
     }
 
     fn lock(&self) -> BriefGuard<'_, State> {
@@ -226,14 +196,14 @@ impl Workspace {
     fn chunk(&self, program: &Program) -> Result<Arc<Chunk>, Error> {
         let bytes = shared_bytes(program);
         let mut state = self.lock();
-        if let Some(chunk) = state.chunk.as_ref().filter(|chunk| chunk.len >= bytes) {
+        if let Some(chunk) = state.chunk.as_ref().filter(|chunk| chunk.len() >= bytes) {
             return Ok(Arc::clone(chunk));
         }
         state.chunk = None;
         check_there_is(bytes)?;
-        let chunk = Arc::new(Chunk::new(&self.memory, self.region, aligned(bytes))?);
+        let chunk = Arc::new(chunk(&self.memory, self.region, aligned(bytes))?);
         let ranges =
-            [RangeAccess::exclusive(chunk.region, chunk.base, map_bytes(program).min(AT_ONCE as u64))];
+            [RangeAccess::exclusive(chunk.region(), chunk.base(), map_bytes(program).min(AT_ONCE as u64))];
         self.memory.lease(&ranges)?.write(ranges[0])?.fill(0);
         state.chunk = Some(Arc::clone(&chunk));
         Ok(chunk)
@@ -252,7 +222,7 @@ impl Workspace {
             return Ok(found);
         }
         state.tables.retain(|_, table| table.strong_count() > 0);
-        let chunk = Chunk::holding(&self.memory, self.region, bytes)?;
+        let chunk = holding(&self.memory, self.region, bytes)?;
         let new = Arc::new(Table { chunk, _bytes: bytes.clone() });
         state.tables.insert(place, Arc::downgrade(&new));
         Ok(new)
@@ -264,7 +234,7 @@ impl Workspace {
         if let Some(found) = state.constants.find(bytes) {
             return Ok(found);
         }
-        let new = Arc::new(Chunk::holding(&self.memory, self.region, bytes)?);
+        let new = Arc::new(holding(&self.memory, self.region, bytes)?);
         state.constants.add(bytes, &new);
         Ok(new)
     }
@@ -279,32 +249,6 @@ pub(crate) struct HostProgram {
     tables: Vec<Arc<Table>>,
     shared: Arc<Chunk>,
     decoded: Decoded,
-}
-
-/// Kernels' scratch, on a boundary of 64 bytes.
-#[derive(Debug, Default)]
-pub(crate) struct Scratch(Vec<u8>);
-
-impl Scratch {
-    const ALIGNMENT: usize = 64;
-
-    /// Makes room, every page of it up to [`AT_ONCE`].
-    fn reserve(&mut self, bytes: usize) -> Result<(), Error> {
-        let need = bytes.saturating_add(Self::ALIGNMENT);
-        if self.0.len() < need {
-            self.0 = Vec::new();
-            // Where there is none, that is known before zeros are asked for, which the system hands out page by page when they
-            // are first touched.
-            memory::check_room(need as u64)?;
-            self.0 = vec![if need <= AT_ONCE { 0xA5 } else { 0 }; need];
-        }
-        Ok(())
-    }
-
-    fn bytes(&mut self) -> &mut [u8] {
-        let skip = self.0.as_ptr().align_offset(Self::ALIGNMENT).min(self.0.len());
-        &mut self.0[skip..]
-    }
 }
 
 impl HostProgram {
@@ -335,7 +279,7 @@ impl HostProgram {
 
     /// Makes room for runs with `threads` threads, so that the first one need not.
     pub(crate) fn reserve(&self, scratch: &mut Scratch, threads: usize) -> Result<(), Error> {
-        scratch.reserve(self.decoded.scratch_bytes(threads))
+        Ok(scratch.reserve(self.decoded.scratch_bytes(threads))?)
     }
 
     /// Runs once.
@@ -370,7 +314,7 @@ fn map_bytes(program: &Program) -> u64 {
 
 /// Bytes of a program's feature maps, inputs and outputs.
 fn shared_bytes(program: &Program) -> u64 {
-    let border = program.inputs.iter().chain(&program.outputs).map(|io| io.bytes() as u64);
+    let border = program.border().map(|(_, io)| io.bytes() as u64);
     border.fold(map_bytes(program), |sum, bytes| sum.saturating_add(aligned(bytes)))
 }
 
@@ -381,22 +325,27 @@ fn segments(
     tables: &[Arc<Table>],
     shared: &Chunk,
 ) -> Result<SegmentTable, Error> {
-    // The commands need no place in memory: no device reads them.
-    let (region, base) = (constants.region, constants.base);
-    let instructions = Segment { region, base, len: 0, kind: SegmentKind::Instructions };
-    let mut segments = vec![instructions, constants.segment(SegmentKind::Constants)];
-    let mut base = shared.base;
-    let mut add = |len: u64, kind| {
-        segments.push(Segment { region: shared.region, base, len, kind });
+    let mut base = shared.base();
+    let mut next = |len: u64, kind| {
+        let segment = Segment { region: shared.region(), base, len, kind };
         base += aligned(len);
+        segment
     };
-    let bytes = |io: &TensorIo| io.bytes() as u64;
-    add(program.scratch_bytes, SegmentKind::Scratch);
-    add(program.resident_bytes(), SegmentKind::Resident);
-    program.inputs.iter().for_each(|io| add(bytes(io), SegmentKind::Input));
-    program.outputs.iter().for_each(|io| add(bytes(io), SegmentKind::Output));
-    segments.extend(tables.iter().map(|table| table.chunk.segment(SegmentKind::Constants)));
-    Ok(SegmentTable::new(segments)?)
+    // The commands need no place in memory: no device reads them.
+    let instructions = Segment { len: 0, ..constants.segment(SegmentKind::Instructions) };
+    let mut layout = Layout {
+        instructions,
+        constants: constants.segment(SegmentKind::Constants),
+        scratch: next(program.scratch_bytes, SegmentKind::Scratch),
+        resident: next(program.resident_bytes(), SegmentKind::Resident),
+        others: Vec::new(),
+    };
+    for (kind, io) in program.border() {
+        layout.others.push((kind, next(io.bytes() as u64, kind)));
+    }
+    let constants = |table: &Arc<Table>| table.chunk.segment(SegmentKind::Constants);
+    layout.others.extend(tables.iter().map(|table| (SegmentKind::Constants, constants(table))));
+    Ok(SegmentTable::new(layout.in_order().map(|(_, segment)| segment).collect())?)
 }
 
 #[cfg(test)]
@@ -471,26 +420,5 @@ mod tests {
         drop(other);
         workspace.table(&bytes).expect("room");
         assert_eq!(workspace.lock().tables.len(), 1);
-    }
-
-    /// Room that is there is taken again; it begins on a boundary and is as long as was asked for.
-    #[test]
-    fn scratch_grows_when_it_has_to() {
-        let mut scratch = Scratch::default();
-        scratch.reserve(1000).expect("room");
-        let place = scratch.bytes().as_ptr();
-        assert!(place.addr().is_multiple_of(64) && scratch.bytes().len() >= 1000);
-        assert_eq!(scratch.0.len(), 1064);
-        assert!(scratch.bytes().iter().all(|&byte| byte == 0xA5), "every page is there");
-        scratch.bytes()[0] = 3;
-        for bytes in [1000, 10, 0] {
-            scratch.reserve(bytes).expect("room");
-            assert_eq!((scratch.bytes().as_ptr(), scratch.bytes()[0]), (place, 3));
-        }
-        scratch.reserve(1001).expect("room");
-        assert_eq!((scratch.0.len(), scratch.bytes()[0]), (1065, 0xA5));
-        scratch.reserve(AT_ONCE).expect("room");
-        assert!(scratch.bytes().iter().all(|&byte| byte == 0), "pages come as they are touched");
-        assert!(scratch.reserve(usize::MAX).is_err());
     }
 }

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, path::Path, sync::Arc};
 
 use bytes::Bytes;
-use triune_device::{DeviceSpec, Inputs, Outputs};
+use triune_device::{DeviceSpec, Inputs, Outputs, Scratch};
 use triune_graph::{Dim, ValueId, ValueKind, passes};
 #[cfg(doc)]
 use triune_kernels::CancelToken;
@@ -14,7 +14,6 @@ use crate::{
     Deployment, Error, Model, ModelOptions, Outline, Program, Tensor, TensorMut, TensorRef, ValueInfo,
     Workspace,
     engine::{Engine, Resources},
-    host::Scratch,
     staged::{
         Staged,
         value::{StringTensor, Value, ValueRef},

@@ -90,7 +90,7 @@ pub struct Lowered {
 }
 
 /// Alignment of every buffer, in bytes: a cache line and a vector register.
-pub const ALIGNMENT: u64 = 64;
+pub const ALIGNMENT: u64 = triune_device::exec::SEGMENT_ALIGNMENT;
 
 /// Lowers a prepared graph with fixed shapes. Weights go to the library, if there is one, else to the constants.
 pub fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Result<Lowered, Error> {

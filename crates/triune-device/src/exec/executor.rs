@@ -3,9 +3,8 @@
 use std::{ops::Range, sync::Arc};
 
 use triune_kernels::{Isa, Pool};
-use triune_tensor::{OutOfMemory, memory};
 
-use super::{Decoded, Observer, SegmentTable, Stream, operands::SegRange};
+use super::{Decoded, Observer, Scratch, SegmentTable, Stream, operands::SegRange};
 use crate::{Error, Memory};
 
 /// A program bound to a memory: decodes when it must, owns its scratch buffer, runs.
@@ -127,29 +126,5 @@ impl Executor {
         }
         self.reserve(pool.threads())?;
         self.decoded.run_part(&self.memory, commands, self.scratch.bytes(), pool, observer)
-    }
-}
-
-/// Bytes on a boundary of 64.
-#[derive(Debug, Default)]
-pub(crate) struct Scratch {
-    storage: Vec<u8>,
-}
-
-impl Scratch {
-    const ALIGNMENT: usize = 64;
-
-    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
-        let need = bytes.saturating_add(Self::ALIGNMENT);
-        if self.storage.len() < need {
-            self.storage = Vec::new();
-            self.storage = memory::filled(need, 0)?;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        let skip = self.storage.as_ptr().align_offset(Self::ALIGNMENT).min(self.storage.len());
-        &mut self.storage[skip..]
     }
 }

@@ -11,6 +11,7 @@ mod executor;
 mod guard;
 mod library;
 mod operands;
+mod scratch;
 mod segments;
 mod steps;
 
@@ -21,9 +22,9 @@ use triune_kernels::{Isa, Pool, cancel};
 use triune_tensor::memory as host;
 
 pub use executor::Executor;
-pub(crate) use executor::Scratch;
 pub use library::{Library, Weights};
-pub use segments::{SEGMENT_ALIGNMENT, Segment, SegmentKind, SegmentTable};
+pub use scratch::{AT_ONCE, Scratch};
+pub use segments::{Layout, SEGMENT_ALIGNMENT, Segment, SegmentKind, SegmentTable};
 
 pub(crate) use budget::Budget;
 

@@ -73,6 +73,35 @@ impl Segment {
     }
 }
 
+/// One of something for each segment of a compiled program: the one place that knows their order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout<T> {
+    /// For the encoded commands.
+    pub instructions: T,
+    /// For weights, parameters and tables.
+    pub constants: T,
+    /// For feature maps in the far memory.
+    pub scratch: T,
+    /// For feature maps in the near memory.
+    pub resident: T,
+    /// For what lies outside of the program, with what it is: inputs, outputs, large constants that several programs share.
+    pub others: Vec<(SegmentKind, T)>,
+}
+
+impl<T> Layout<T> {
+    /// Them all, by their segments' numbers.
+    pub fn in_order(self) -> impl Iterator<Item = (SegmentKind, T)> {
+        let own = [
+            (SegmentTable::INSTRUCTIONS, SegmentKind::Instructions, self.instructions),
+            (SegmentTable::CONSTANTS, SegmentKind::Constants, self.constants),
+            (SegmentTable::SCRATCH, SegmentKind::Scratch, self.scratch),
+            (SegmentTable::RESIDENT, SegmentKind::Resident, self.resident),
+        ];
+        debug_assert!(own.iter().enumerate().all(|(index, each)| index == usize::from(each.0)));
+        own.into_iter().map(|(_, kind, each)| (kind, each)).chain(self.others)
+    }
+}
+
 /// The segments of a program, indexed by the top 8 bits of an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentTable {
@@ -80,6 +109,17 @@ pub struct SegmentTable {
 }
 
 impl SegmentTable {
+    /// Number of a compiled program's segment of encoded commands.
+    pub const INSTRUCTIONS: u8 = 0;
+    /// Number of a compiled program's segment of weights, parameters and tables.
+    pub const CONSTANTS: u8 = 1;
+    /// Number of a compiled program's segment of feature maps in the far memory.
+    pub const SCRATCH: u8 = 2;
+    /// Number of a compiled program's segment of feature maps in the near memory.
+    pub const RESIDENT: u8 = 3;
+    /// Number of the first of the others.
+    pub const FIRST_IO: u8 = 4;
+
     /// A table of at most 255 segments. Segments that the program only reads may share bytes; one that it writes
     /// shares none with any other.
     ///

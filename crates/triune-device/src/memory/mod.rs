@@ -3,6 +3,7 @@
 //! Regions cost address space only; pages are committed when touched. Every byte is reached through a [`Lease`] (the
 //! host's reads and writes take one for their duration), so two threads never race. Nothing here knows commands.
 
+mod chunk;
 pub mod sanitizer;
 mod slab;
 mod strips;
@@ -20,6 +21,7 @@ use std::{
 use triune_fork::{Brief, Forked};
 use triune_memory::Arena;
 
+pub use chunk::Chunk;
 pub use slab::Lease;
 use slab::Slab;
 pub(crate) use strips::{Cut, Own, Strip, Strips};

@@ -12,7 +12,9 @@ mod tests;
 
 use std::{ops::Range, sync::Arc};
 
-use triune_device::{Command, DeviceSpec, Segment, SegmentKind, SegmentTable, command, memory::RegionId};
+use triune_device::{
+    Command, DeviceSpec, Layout, Segment, SegmentKind, SegmentTable, command, memory::RegionId,
+};
 use triune_memory::residency::Policy;
 
 pub use border::{Area, LogicSegment, Role};
@@ -78,25 +80,6 @@ pub struct DeployedOp {
     pub layers: u64,
     /// Its commands among the deployment's.
     window: Range<usize>,
-}
-
-/// Where the segments of a deployment lie, as addresses in the board's memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bases {
-    /// The far memory, which has all but the maps on the chip.
-    pub far: RegionId,
-    /// The memory on the chip.
-    pub near: RegionId,
-    /// First byte of the instructions.
-    pub instructions: u64,
-    /// First byte of the constants.
-    pub weights: u64,
-    /// First byte of the feature maps in the far memory.
-    pub maps: u64,
-    /// First byte of the feature maps on the chip.
-    pub on_chip: u64,
-    /// First byte of each of [`HardDeployment::areas`].
-    pub areas: Vec<u64>,
 }
 
 /// Some operators of a network, laid out.
@@ -178,40 +161,40 @@ impl HardDeployment {
         self.residency.as_ref()
     }
 
-    /// The segment table for a place in memory.
+    /// Bytes of the segments.
+    pub fn sizes(&self) -> Layout<u64> {
+        let kind = |role| match role {
+            Role::Input => SegmentKind::Input,
+            Role::Output => SegmentKind::Output,
+        };
+        Layout {
+            instructions: self.instructions.len() as u64,
+            constants: self.weights().len() as u64,
+            scratch: self.map_bytes,
+            resident: self.on_chip_bytes(),
+            others: self.areas.iter().map(|area| (kind(area.role), area.bytes)).collect(),
+        }
+    }
+
+    /// The segment table for a place in memory: the first bytes of the segments, those on the chip in the region `near`, the
+    /// others in `far`.
     ///
     /// # Errors
     /// [`Error::Argument`](triune_compiler::Error::Argument) for another number of areas; [`Error::Device`](triune_compiler::Error::Device) for addresses that are no multiples of 64, or
     /// segments of which one is written and which overlap.
-    pub fn table(&self, bases: &Bases) -> Result<SegmentTable, Error> {
-        if bases.areas.len() != self.areas.len() {
+    pub fn table(&self, far: RegionId, near: RegionId, bases: Layout<u64>) -> Result<SegmentTable, Error> {
+        if bases.others.len() != self.areas.len() {
             return Err(Error::argument(format!(
                 "{} addresses for {} inputs and outputs",
-                bases.areas.len(),
+                bases.others.len(),
                 self.areas.len()
             )));
         }
-        let far = |base, len, kind| Segment { region: bases.far, base, len, kind };
-        let resident = Segment {
-            region: bases.near,
-            base: bases.on_chip,
-            len: self.on_chip_bytes(),
-            kind: SegmentKind::Resident,
-        };
-        let mut segments = vec![
-            far(bases.instructions, self.instructions.len() as u64, SegmentKind::Instructions),
-            far(bases.weights, self.weights().len() as u64, SegmentKind::Constants),
-            far(bases.maps, self.map_bytes, SegmentKind::Scratch),
-            resident,
-        ];
-        segments.extend(self.areas.iter().zip(&bases.areas).map(|(area, &base)| {
-            let kind = match area.role {
-                Role::Input => SegmentKind::Input,
-                Role::Output => SegmentKind::Output,
-            };
-            far(base, area.bytes, kind)
-        }));
-        Ok(SegmentTable::new(segments)?)
+        let segments = self.sizes().in_order().zip(bases.in_order()).map(|((kind, len), (_, base))| {
+            let region = if kind == SegmentKind::Resident { near } else { far };
+            Segment { region, base, len, kind }
+        });
+        Ok(SegmentTable::new(segments.collect())?)
     }
 
     /// First byte and bytes of the streams of some operators in the instruction segment; no bytes when none has commands.

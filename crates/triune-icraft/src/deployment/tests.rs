@@ -8,12 +8,14 @@ use std::{
     sync::Arc,
 };
 
-use triune_device::{Addr, Command, DeviceSpec, Executor, Memory, RegionId, Stream, TimingOptions, command};
+use triune_device::{
+    Addr, Command, DeviceSpec, Executor, Layout, Memory, RegionId, Stream, TimingOptions, command,
+};
 use triune_graph::format::{onnx, xir::Document};
 use triune_kernels::{Isa, Pool};
 use triune_memory::residency::Policy;
 
-use super::{Bases, DeploymentOptions, HardDeployment, OnChip, PAGE, ValuePlace};
+use super::{DeploymentOptions, HardDeployment, OnChip, PAGE, ValuePlace};
 use crate::{HardNetwork, HardOps, Stages, load::Place, run::rows};
 use triune_compiler::{PlanOptions, Program};
 use triune_runtime::Device;
@@ -64,16 +66,19 @@ fn reference(spec: &DeviceSpec, network: &Arc<HardNetwork>) -> HashMap<i64, Vec<
     values
 }
 
+/// The far memory and the one on the chip.
+const REGIONS: [RegionId; 2] = [RegionId(0), RegionId(1)];
+
 /// A deployment in a memory of its own.
 struct Board {
     memory: Arc<Memory>,
-    bases: Bases,
+    bases: Layout<u64>,
 }
 
 impl Board {
     fn new(deployment: &HardDeployment) -> Self {
         let memory = Arc::new(Memory::new(deployment.spec()).unwrap());
-        let (far, near) = (RegionId(0), RegionId(1));
+        let [far, near] = REGIONS;
         // Feature maps begin as garbage.
         let mut at = 16 * PAGE;
         let mut take = |bytes: u64| {
@@ -82,27 +87,27 @@ impl Board {
             memory.write(far, base, &vec![0xA5; bytes as usize]).unwrap();
             base
         };
-        let bases = Bases {
-            far,
-            near,
-            instructions: take(deployment.instructions().len() as u64),
-            weights: take(deployment.weights().len() as u64),
-            maps: take(deployment.map_bytes),
-            on_chip: 0,
-            areas: deployment.areas().iter().map(|area| take(area.bytes)).collect(),
+        let sizes = deployment.sizes();
+        let bases = Layout {
+            instructions: take(sizes.instructions),
+            constants: take(sizes.constants),
+            scratch: take(sizes.scratch),
+            resident: 0,
+            others: sizes.others.into_iter().map(|(kind, bytes)| (kind, take(bytes))).collect(),
         };
         memory.write(near, 0, &vec![0xA5; deployment.on_chip_bytes() as usize]).unwrap();
         memory.write(far, bases.instructions, deployment.instructions()).unwrap();
-        memory.write(far, bases.weights, deployment.weights()).unwrap();
+        memory.write(far, bases.constants, deployment.weights()).unwrap();
         Self { memory, bases }
     }
 
     fn place(&self, value: &ValuePlace, own: &Place) -> (RegionId, Place) {
+        let [far, near] = REGIONS;
         let (region, base) = match value.area {
-            Some(area) => (self.bases.far, self.bases.areas[area]),
-            None if value.on_chip => (self.bases.near, self.bases.on_chip),
-            None if value.segment == "weight" => (self.bases.far, self.bases.weights),
-            None => (self.bases.far, self.bases.maps),
+            Some(area) => (far, self.bases.others[area].1),
+            None if value.on_chip => (near, self.bases.resident),
+            None if value.segment == "weight" => (far, self.bases.constants),
+            None => (far, self.bases.scratch),
         };
         (region, Place { offset: base + value.offset, ..own.clone() })
     }
@@ -135,7 +140,7 @@ impl Board {
 /// Runs operators one by one and compares every value that they make.
 fn check(label: &str, network: &HardNetwork, deployment: &HardDeployment, wanted: &HashMap<i64, Vec<u8>>) {
     let board = Board::new(deployment);
-    let table = deployment.table(&board.bases).unwrap();
+    let table = deployment.table(REGIONS[0], REGIONS[1], board.bases.clone()).unwrap();
     let places: HashMap<i64, &ValuePlace> =
         deployment.values().iter().map(|each| (each.v_id, each)).collect();
     let made: HashSet<i64> = deployment.ops().iter().flat_map(|op| op.outputs.clone()).collect();
@@ -277,8 +282,8 @@ fn wrong_requests_are_named() {
     assert!(error.to_string().contains("no HardOp"), "{error}");
     let deployment = HardDeployment::new(&network, &spec, &DeploymentOptions::default()).unwrap();
     let mut bases = Board::new(&deployment).bases;
-    bases.areas.pop();
-    assert!(deployment.table(&bases).is_err());
+    bases.others.pop();
+    assert!(deployment.table(REGIONS[0], REGIONS[1], bases).is_err());
     assert!(deployment.stream(0..1000).is_err());
 }
 

@@ -148,7 +148,7 @@ class Placement:
         self.ops = deployment.ops
         self.areas = deployment.areas
         self._table = deployment.table
-        sizes = dict(self._table[:4])
+        sizes = self.deployment.sizes
         # Another plan has other instructions, not other weights.
         same = owner is not None and owner.deployment.instructions == deployment.instructions
         theirs = owner if same else None
@@ -174,7 +174,7 @@ class Placement:
     @property
     def chip_bytes(self) -> int:
         """The bytes on the chip that runs need."""
-        return int(dict(self._table[:4])["resident"])
+        return self.deployment.sizes["resident"]
 
     @property
     def is_held(self) -> bool:
@@ -237,7 +237,7 @@ class Placement:
         if not tensor.isOn(self._port.far_region):
             return
         first = address(tensor.chunk()) + tensor.offset()
-        sizes = dict(self._table[:4])
+        sizes = self.deployment.sizes
         for name, chunk, kind in (
             ("INSTR", self.instructions, "instructions"),
             ("WEIGHT", self.weights, "constants"),
@@ -322,14 +322,17 @@ class Placement:
 
     def can_move(self, area: int, spot: Spot) -> bool:
         """Return whether an area may lie somewhere else for a run: aligned, and apart from every other segment."""
-        size = self._table[4 + area][1]
+        size = self.areas[area][1]
         first = address(spot.chunk) + spot.offset
         if first % 64 or spot.offset + size > spot.chunk.byte_size:
             return False
         others = self.table({})
         far = self._port.far_name
         return all(
-            index == 4 + area or region != far or first + size <= start or start + length <= first
+            index == self.deployment.first_area + area
+            or region != far
+            or first + size <= start
+            or start + length <= first
             for index, (region, start, length, _) in enumerate(others)
         )
 
