@@ -221,7 +221,8 @@ impl Source {
         raised.retain(|each| each.quantized != only.quantized);
     }
 
-    /// A limit commutes with quantization: what is limited may be quantized before as it is behind.
+    /// A limit commutes with quantization: what is limited may be quantized before as it is behind, and before it is reordered, as
+    /// the result of a convolution over one axis is.
     fn limits(&mut self) {
         let (producers, consumers) = (self.graph.producers(), self.graph.consumers());
         for node in &self.graph.nodes {
@@ -230,14 +231,33 @@ impl Source {
             else {
                 continue;
             };
-            let limits = matches!(op.kind, UnaryKind::Relu | UnaryKind::Clip(_));
-            let private = consumers[x.0 as usize].len() == 1 && !self.graph.outputs.contains(&x);
-            let computed = producers[x.0 as usize].is_some_and(|producer| {
-                let op = &self.graph.nodes[producer.0 as usize].op;
-                matches!(op, Op::Conv(_) | Op::Gemm(_) | Op::MatMul(_) | Op::Binary(_))
-            });
-            if limits && private && computed && self.meanings[x.0 as usize].is_none() {
-                self.meanings[x.0 as usize] = self.meanings[y.0 as usize];
+            if !matches!(op.kind, UnaryKind::Relu | UnaryKind::Clip(_)) {
+                continue;
+            }
+            // From the limit back to what computes its operand.
+            let (mut between, mut at) = (Vec::new(), x);
+            let computed = loop {
+                let private = consumers[at.0 as usize].len() == 1 && !self.graph.outputs.contains(&at);
+                if !private || self.meanings[at.0 as usize].is_some() {
+                    break false;
+                }
+                between.push(at);
+                let Some(producer) = producers[at.0 as usize] else { break false };
+                let producer = &self.graph.nodes[producer.0 as usize];
+                match &producer.op {
+                    Op::Conv(_) | Op::Gemm(_) | Op::MatMul(_) => break true,
+                    Op::Binary(_) => break between.len() == 1,
+                    op if reorders(op) => match producer.inputs.first() {
+                        Some(&Some(operand)) => at = operand,
+                        _ => break false,
+                    },
+                    _ => break false,
+                }
+            };
+            if computed {
+                for id in between {
+                    self.meanings[id.0 as usize] = self.meanings[y.0 as usize];
+                }
             }
         }
     }

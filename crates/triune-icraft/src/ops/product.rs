@@ -32,7 +32,9 @@ impl Emitter<'_> {
             return Err(Error::unsupported(node, "it is fused with what follows"));
         }
         let x = self.taken(node, 0, &Form::image())?;
-        let blocks = self.weight_blocks(node, op.groups)?;
+        // In reals, weights lie as the host reads them, whoever runs it in the end.
+        let integers = self.meanings(node).is_some() && self.weights(input(node, 1)?, 0).is_some();
+        let blocks = if integers { self.weight_blocks(node, op.groups)? } else { None };
         let order = if blocks.is_some() { [0, 1, 2, 3] } else { [2, 3, 1, 0] };
         let [weights, bias] = self.parameters(node, 0, &order, "HWIO", blocks)?;
         let y = self.made(node, 0, &Form::image())?;
