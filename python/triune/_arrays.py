@@ -15,7 +15,7 @@ from triune._files import UnreadableItem, opened
 from triune._text import short
 from triune.errors import ArgumentError, FileError
 
-__all__ = ["array_of_file", "arrays_of_file", "operand", "reals_at_border", "target"]
+__all__ = ["array_of_file", "arrays_of_file", "model_integers", "operand", "reals_at_border", "target"]
 
 _ARCHIVE = b"PK"
 """How a .npz begins, whatever is in it; NumPy tells the kinds apart by this and not by the name."""
@@ -164,6 +164,15 @@ def _converted(what: str, array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.
     if lost.any():
         raise ArgumentError(f"{what}: expected values that {dtype} has, got {array[lost].flat[0]} ({array.dtype})")
     return result
+
+
+def model_integers(array: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:
+    """Return a card's integers as those of a model's own output of this dtype: without a sign, 128 higher than with one."""
+    own = np.dtype(dtype)
+    if array.dtype == own:
+        return array
+    steps = array.astype(np.int32) + (int(np.iinfo(own).min) - int(np.iinfo(array.dtype).min))
+    return steps.astype(own)
 
 
 def reals_at_border(array: npt.NDArray[Any], scale: float, zero_point: int) -> npt.NDArray[np.float32]:

@@ -183,6 +183,7 @@ impl Padded {
             scale: quant.map_or(1.0, |quant| quant.scale),
             zero_point: quant.map_or(0, |quant| quant.zero_point),
             model_shape: times_batch(self.dims, batch),
+            model_dtype: end.dtype.unwrap_or(DType::F32),
         }
     }
 }

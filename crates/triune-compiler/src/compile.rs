@@ -203,6 +203,7 @@ pub fn host_io(graph: &Graph, meanings: &[Option<QuantParams>], id: ValueId) -> 
         zero_point: quant.map_or(0, |quant| quant.zero_point),
         block: None,
         model_shape: shape,
+        model_dtype: dtype,
     })
 }
 

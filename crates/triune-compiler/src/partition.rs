@@ -12,7 +12,7 @@ mod stages;
 use std::collections::HashSet;
 
 use triune_graph::{Graph, NodeId, ValueId, passes};
-use triune_tensor::QuantParams;
+use triune_tensor::{DType, QuantParams};
 
 use crate::{Error, Program, report::Report};
 use host::Cut;
@@ -61,13 +61,18 @@ pub struct End {
     pub name: String,
     /// What its integers stand for, if anybody says.
     pub quant: Option<QuantParams>,
+    /// The element type of the tensor of that name, if it is known.
+    pub dtype: Option<DType>,
 }
 
 impl End {
     /// Those of a graph's own values, by what the operators beside them say.
     pub fn of(graph: &Graph, ids: &[ValueId]) -> Vec<Self> {
         let meanings = graph.meanings();
-        let end = |&id: &ValueId| Self { name: graph.value(id).name.clone(), quant: meanings[id.0 as usize] };
+        let end = |&id: &ValueId| {
+            let value = graph.value(id);
+            Self { name: value.name.clone(), quant: meanings[id.0 as usize], dtype: value.dtype }
+        };
         ids.iter().map(end).collect()
     }
 }
@@ -107,10 +112,13 @@ pub fn partition(image: &Graph, model: &Graph) -> Result<Core, Error> {
     let (mut graph, mut own) = extract(&prepared, &stages, &crossings.inputs, &outputs)?;
     let device_nodes = graph.nodes.len();
     let between_nodes = between.iter().map(|part| part.part.nodes).sum();
+    let end = |name: String, quant| {
+        let dtype = model.find_value(&name).and_then(|id| model.value(id).dtype);
+        End { name, quant, dtype }
+    };
     let mut input_ends: Vec<End> =
-        cut.input_floats.into_iter().zip(cut.input_quants).map(|(name, quant)| End { name, quant }).collect();
-    let output_end =
-        |&index: &usize| End { name: cut.output_floats[index].0.clone(), quant: cut.output_quants[index] };
+        cut.input_floats.into_iter().zip(cut.input_quants).map(|(name, quant)| end(name, quant)).collect();
+    let output_end = |&index: &usize| end(cut.output_floats[index].0.clone(), cut.output_quants[index]);
     let mut output_ends: Vec<End> = order.iter().map(output_end).collect();
     let changed = signed_border(&mut graph, &mut own, &turns);
     for (ends, changed) in [&mut input_ends, &mut output_ends].into_iter().zip(changed) {

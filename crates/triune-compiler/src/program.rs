@@ -34,6 +34,9 @@ pub struct TensorIo {
     pub block: Option<usize>,
     /// The tensor's extents in the model's own order of axes, without padding.
     pub model_shape: Shape,
+    /// The model's own element type: that of its reals, for which the buffer's integers stand, or of integers that the model
+    /// itself takes or gives. Without a sign these are 128 above the buffer's.
+    pub model_dtype: DType,
 }
 
 impl TensorIo {

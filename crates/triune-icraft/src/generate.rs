@@ -47,9 +47,10 @@ pub(crate) struct Placed {
 impl Generated {
     pub(crate) fn new(core: &Core, spec: &DeviceSpec, plan: &PlanOptions) -> Result<Self, Error> {
         let graph = &core.graph;
-        let end = |&id: &ValueId| End {
-            name: graph.value(id).name.clone(),
-            quant: core.meanings[id.0 as usize].map(|meaning| meaning.params),
+        let end = |&id: &ValueId| {
+            let value = graph.value(id);
+            let quant = core.meanings[id.0 as usize].map(|meaning| meaning.params);
+            End { name: value.name.clone(), quant, dtype: value.dtype }
         };
         let [inputs, outputs] =
             [&graph.inputs, &graph.outputs].map(|ids| ids.iter().map(end).collect::<Vec<_>>());

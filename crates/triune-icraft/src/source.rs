@@ -321,9 +321,8 @@ impl Strip {
             // Integers at the border: whoever dequantizes them says what they mean.
             if self.graph.value(id).dtype.is_some_and(is_storage) {
                 self.meanings[id.0 as usize] = self.graph.nodes.iter().find_map(|node| {
-                    let dequantizes = matches!(node.op, Op::DequantizeLinear(_));
-                    (dequantizes && node.inputs.first() == Some(&Some(id)))
-                        .then(|| meaning(&self.graph, node))?
+                    let reads = node.inputs.first() == Some(&Some(id));
+                    reads.then(|| read(&self.graph, node))?
                 });
             }
         }
@@ -332,6 +331,7 @@ impl Strip {
             match node.op {
                 Op::QuantizeLinear(_) => self.quantize(&node)?,
                 Op::DequantizeLinear(_) => self.dequantize(&node)?,
+                Op::Cast(_) if self.reads_plainly(&node) => self.dequantize(&node)?,
                 _ => self.keep(node)?,
             }
         }
@@ -339,7 +339,10 @@ impl Strip {
             let output = self.graph.outputs[index];
             let same = self.same[output.0 as usize];
             if same != output {
-                // A caller gets the value under its name, in reals.
+                // A caller gets the value under its name: in reals, or the integers that the model itself gives.
+                if self.graph.value(output).dtype.is_some_and(is_storage) {
+                    self.meanings[output.0 as usize] = self.meanings[same.0 as usize];
+                }
                 let name = self.graph.value(output).name.clone();
                 self.identity(name, same, output);
             }
@@ -415,7 +418,7 @@ impl Strip {
     fn dequantize(&mut self, node: &Node) -> Result<(), Error> {
         let (q, y) = ends(node)?;
         let source = self.same[q.0 as usize];
-        let wanted = meaning(&self.graph, node);
+        let wanted = read(&self.graph, node);
         if wanted.is_none() || self.meanings[source.0 as usize] != wanted {
             return Err(Error::unsupported(
                 node,
@@ -424,6 +427,13 @@ impl Strip {
         }
         self.same[y.0 as usize] = source;
         Ok(())
+    }
+
+    /// Whether a node takes integers that mean themselves for reals.
+    fn reads_plainly(&self, node: &Node) -> bool {
+        let operand = node.inputs.first().copied().flatten();
+        let meaning = operand.and_then(|id| self.meanings[self.same[id.0 as usize].0 as usize]);
+        meaning.is_some() && meaning == read(&self.graph, node)
     }
 
     fn keep(&mut self, mut node: Node) -> Result<(), Error> {
@@ -492,6 +502,18 @@ pub(crate) fn ends(node: &Node) -> Result<(ValueId, ValueId), Error> {
     match (node.inputs.first(), node.outputs.first()) {
         (Some(&Some(input)), Some(&Some(output))) => Ok((input, output)),
         _ => Err(Error::unsupported(node, "it has no operand or no result")),
+    }
+}
+
+/// What the integers mean that a node makes reals of: what a dequantizer says, themselves where they are cast.
+fn read(graph: &Graph, node: &Node) -> Option<Meaning> {
+    match &node.op {
+        Op::DequantizeLinear(_) => meaning(graph, node),
+        Op::Cast(op) if op.to == DType::F32 => {
+            let dtype = graph.value((*node.inputs.first()?)?).dtype.filter(|&dtype| is_storage(dtype))?;
+            Some(Meaning { dtype, params: QuantParams { scale: 1.0, zero_point: 0 } })
+        }
+        _ => None,
     }
 }
 

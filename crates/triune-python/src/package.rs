@@ -29,6 +29,8 @@ pub(crate) struct TensorIo {
     zero_point: i32,
     /// Extents in the model's own order of axes, without padding.
     model_shape: Vec<usize>,
+    /// The model's own element type: of reals, or of integers that it takes or gives itself.
+    model_dtype: &'static str,
 }
 
 impl TensorIo {
@@ -41,6 +43,7 @@ impl TensorIo {
             scale: io.scale,
             zero_point: io.zero_point,
             model_shape: io.model_shape.to_vec(),
+            model_dtype: io.model_dtype.name(),
         }
     }
 }

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from triune import _native
-from triune._arrays import reals_at_border
+from triune._arrays import model_integers, reals_at_border
 from triune.axelera.runtime import Connection, Context, Profile, TensorInfo
 from triune.cli.data import Input
 
@@ -19,7 +19,7 @@ Tensor = npt.NDArray[Any]
 
 
 class Pipeline:
-    """A package, loaded onto a card. Tensors are the model's own: float, channels in front, any number of images."""
+    """A package, loaded onto a card. Tensors are the model's own, of its types: channels in front, any number of images."""
 
     def __init__(self, path: Path, device: int | str | None, threads: int) -> None:
         """Load the package whose `model.json` is at `path` onto a device (None: the first that is free)."""
@@ -47,14 +47,11 @@ class Pipeline:
             [Input(name, _shape(shape), dtype) for name, dtype, shape in self._before.inputs] if self._before else []
         )
         known = made | {item.name for item in inputs}
-        # What the host takes past the card, where integers are what the model takes.
+        # What the host takes past the card.
         results = {io.name for io in self._package.outputs}
         past = {name: (_shape(shape), dtype) for name, dtype, shape in (self._behind.inputs if self._behind else ())}
-        dtypes = {name: dtype for name, (_, dtype) in past.items()}
         inputs += [
-            Input(io.name, tuple(io.model_shape), dtypes.get(io.name, "float32"))
-            for io in self._package.inputs
-            if io.name not in known
+            Input(io.name, tuple(io.model_shape), io.model_dtype) for io in self._package.inputs if io.name not in known
         ]
         known |= results | {item.name for item in inputs}
         inputs += [Input(name, *found) for name, found in past.items() if name not in known]
@@ -91,7 +88,7 @@ class Pipeline:
         targets = [np.empty(info.shape, info.dtype) for info in self._infos[1]]
         self._instance.run(sources, targets)
         found = {
-            io.name: _from_device(target, info, tuple(io.model_shape))
+            io.name: _from_device(target, info, tuple(io.model_shape), io.model_dtype)
             for io, info, target in zip(self._package.outputs, self._infos[1], targets, strict=True)
         }
         if self._behind is None:
@@ -144,6 +141,7 @@ def _to_device(real: Tensor, info: TensorInfo) -> Tensor:
     return np.ascontiguousarray(np.pad(quantized, info.padding, constant_values=info.zero_point))
 
 
-def _from_device(buffer: Tensor, info: TensorInfo, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
-    real = info.dequantize(buffer)
-    return (np.moveaxis(real, -1, 1) if len(shape) == 4 else real).reshape(shape)
+def _from_device(buffer: Tensor, info: TensorInfo, shape: tuple[int, ...], dtype: str) -> Tensor:
+    """Return reals, or the integers of a model that gives these."""
+    found = info.dequantize(buffer) if dtype == "float32" else model_integers(info.depadded(buffer), dtype)
+    return (np.moveaxis(found, -1, 1) if len(shape) == 4 else found).reshape(shape)

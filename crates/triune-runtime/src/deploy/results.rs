@@ -57,7 +57,8 @@ mod tests {
     fn io(dtype: DType, shape: [usize; 4], padding: [(usize, usize); 4], block: Option<usize>) -> TensorIo {
         let shape = Shape::from(shape);
         let (name, padding) = ("y".to_owned(), padding.to_vec());
-        TensorIo { name, dtype, shape, padding, scale: 1.0, zero_point: 0, block, model_shape: shape }
+        let (scale, zero_point, model_shape, model_dtype) = (1.0, 0, shape, dtype);
+        TensorIo { name, dtype, shape, padding, scale, zero_point, block, model_shape, model_dtype }
     }
 
     #[test]

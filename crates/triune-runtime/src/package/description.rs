@@ -66,6 +66,13 @@ struct TensorJson {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     block: Option<usize>,
     model_shape: Vec<usize>,
+    /// Packages from before it was told take reals.
+    #[serde(default = "reals")]
+    model_dtype: String,
+}
+
+fn reals() -> String {
+    DType::F32.name().into()
 }
 
 #[derive(Serialize, Deserialize)]
@@ -277,6 +284,7 @@ impl TensorJson {
             zero_point: io.zero_point,
             block: io.block,
             model_shape: io.model_shape.to_vec(),
+            model_dtype: io.model_dtype.name().into(),
         }
     }
 
@@ -285,6 +293,8 @@ impl TensorJson {
         let dtype = DType::from_name(&self.dtype).ok_or_else(|| fail("unknown element type"))?;
         let shape = Shape::new(&self.shape).ok_or_else(|| fail("too many dimensions"))?;
         let model_shape = Shape::new(&self.model_shape).ok_or_else(|| fail("too many dimensions"))?;
+        let model_dtype =
+            DType::from_name(&self.model_dtype).ok_or_else(|| fail("the model's element type is unknown"))?;
         let bytes = shape.elements().and_then(|elements| elements.checked_mul(dtype.bytes()));
         if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) {
             return Err(fail("its size overflows"));
@@ -315,7 +325,7 @@ impl TensorJson {
         let padding = self.padding.clone();
         let (name, scale, zero_point) = (self.name.clone(), self.scale, self.zero_point);
         let block = self.block;
-        Ok(TensorIo { name, dtype, shape, padding, scale, zero_point, block, model_shape })
+        Ok(TensorIo { name, dtype, shape, padding, scale, zero_point, block, model_shape, model_dtype })
     }
 }
 
@@ -383,6 +393,7 @@ mod tests {
             zero_point: 255,
             block: Some(2),
             model_shape: vec![4, 6, 3, 5],
+            model_dtype: "uint8".into(),
         }
     }
 

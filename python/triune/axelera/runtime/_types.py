@@ -171,8 +171,15 @@ class TensorInfo:
                 return _native.depad_dequantize(np.ascontiguousarray(array), self.padding, self.scale, self.zero_point)
             except _native.Error as error:
                 raise vendor(error) from None
-        depadded = array[tuple(slice(before, -after or None) for before, after in self.padding)]
-        return (depadded.astype(np.float32) - np.float32(self.zero_point)) * np.float32(self.scale)
+        return (self.depadded(array).astype(np.float32) - np.float32(self.zero_point)) * np.float32(self.scale)
+
+    def depadded(self, out: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the part of the padded buffer that is data, as it is: of `unpadded_shape`. An addition to the vendor's class.
+
+        Raises `InvalidArgument` if `out` is not an array of `shape`.
+        """
+        self._expect("out", out.shape, self.shape)
+        return out[tuple(slice(before, -after or None) for before, after in self.padding)]
 
     def _expect(self, argument: str, got: tuple[int, ...], expected: tuple[int, ...]) -> None:
         if got != expected:

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from triune import _native
-from triune._arrays import reals_at_border
+from triune._arrays import model_integers, operand, reals_at_border
 from triune.axelera.runtime._errors import InvalidArgument, vendor
 from triune.axelera.runtime.objects import Context
 from triune.axelera.runtime.op._operators import Array, Operator, Unpacked, array_of
+from triune.errors import ArgumentError
 
 
 class OnnxModel(Operator):
@@ -70,8 +71,26 @@ def _outputs(results: Sequence[Array]) -> Any:
     return results[0] if len(results) == 1 else Unpacked(results)
 
 
+def _typed(name: str, array: Array, dtype: str) -> Array:
+    """Return an input in the model's type: reals as float32, and integers only of integers, whose values it has."""
+    if np.issubdtype(dtype, np.floating):
+        return array.astype(dtype, copy=False)
+    if array.dtype.kind == "f":
+        raise InvalidArgument(
+            f"input {name!r}: expected dtype {dtype}, got {array.dtype}: the model takes integers, such as the bytes of "
+            "pictures, not the reals that they stand for"
+        )
+    try:
+        return operand(f"input {name!r}", array, np.dtype(dtype), convert=True)
+    except ArgumentError as error:
+        raise InvalidArgument(str(error)) from None
+
+
 class Load(Operator):
-    """A compiled model on a card: floats in, floats out, with what the host computes in front of it and behind."""
+    """A compiled model on a card, with what the host computes in front of it and behind.
+
+    Arrays have the model's types: reals, or the integers that a model takes or gives itself.
+    """
 
     def __init__(self, file: str | os.PathLike[str], ncores: int = 1, *, name: str | None = None) -> None:
         """Take a package's directory, its ``model.json``, or a ``.axm`` file, a ZIP archive of the directory.
@@ -111,13 +130,15 @@ class Load(Operator):
         self._names = given + [io.name for io in self._package.inputs if io.name not in {*made, *given}]
         # What the host takes past the card.
         past = {name: (dtype, shape) for name, dtype, shape in (self._behind.inputs if self._behind else ())}
+        first = {name: (dtype, shape) for name, dtype, shape in (self._before.inputs if self._before else ())}
         results = {io.name for io in self._package.outputs}
         self._names += [name for name in past if name not in {*made, *results, *self._names}]
         self._dtypes = {name: dtype for name, (dtype, _) in past.items()}
+        self._dtypes |= {io.name: io.model_dtype for io in self._package.inputs}
+        self._dtypes |= {name: dtype for name, (dtype, _) in first.items()}
         self._axes = {name: len(shape) for name, (_, shape) in past.items()}
         self._axes |= {io.name: len(io.model_shape) for io in self._package.inputs}
-        if self._before:
-            self._axes |= {name: len(shape) for name, _, shape in self._before.inputs}
+        self._axes |= {name: len(shape) for name, (_, shape) in first.items()}
 
     def release(self) -> None:
         """Give back the cores."""
@@ -128,7 +149,7 @@ class Load(Operator):
         if len(inputs) != len(self._names):
             raise InvalidArgument(f"expected {len(self._names)} inputs ({', '.join(self._names)}), got {len(inputs)}")
         tensors = {
-            name: _batched(array_of(value), self._axes[name]).astype(self._dtypes.get(name, "float32"), copy=False)
+            name: _typed(name, _batched(array_of(value), self._axes[name]), self._dtypes[name])
             for name, value in zip(self._names, inputs, strict=True)
         }
         try:
@@ -150,8 +171,9 @@ class Load(Operator):
         self._instance.run(arrays, targets)
         found = {}
         for io, info, target in zip(self._package.outputs, self._made, targets, strict=True):
-            real = info.dequantize(target)
-            found[io.name] = (np.moveaxis(real, -1, 1) if len(io.model_shape) == 4 else real).reshape(io.model_shape)
+            own = io.model_dtype
+            made = info.dequantize(target) if own == "float32" else model_integers(info.depadded(target), own)
+            found[io.name] = (np.moveaxis(made, -1, 1) if len(io.model_shape) == 4 else made).reshape(io.model_shape)
         if self._behind:
             read = {name for name, *_ in self._behind.inputs}
             final = {name: array for name, array in found.items() if name not in read}
