@@ -254,10 +254,19 @@ def test_bytes_on_a_card(tmp_path: Path, scans: Path, capsys: pytest.CaptureFixt
     assert said[0] == said[1]
 
 
-def test_icraft_takes_no_bytes_yet(tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match=r"ImageMake; leave it out"):
-        triune.compile(DIGITS_INT8, target="zg330", format="icraft", output=tmp_path / "out", input_format="gray8")
+def test_icraft_rounds_no_pixels(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"yuyv needs rounding.*take 'rgb8'"):
+        triune.compile(DIGITS_INT8, target="zg330", format="icraft", output=tmp_path / "out", input_format="yuyv")
     assert not (tmp_path / "out").exists()
+
+
+def test_icraft_says_what_the_model_says(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    names = list("0123456789")
+    triune.compile(DIGITS_INT8, target="zg330", format="icraft", output=folder, input_format="gray8", labels=names)
+    said = json.loads((folder / FILE).read_text())
+    assert said["labels"] == names
+    assert said["preprocess"]["format"] == "gray8"
 
 
 def test_damaged_information(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -150,8 +150,11 @@ def build(
     if format == "icraft" and batch != 1:
         raise ArgumentError(f"batch: Icraft's networks have one image per run, got {batch}")
     said = info or ModelInfo()
-    if input_format is not None and format == "icraft":
-        raise ArgumentError("input_format: Icraft's networks take their pictures by ImageMake; leave it out for them")
+    if input_format == "yuyv" and format == "icraft":
+        raise ArgumentError(
+            "input_format: yuyv needs rounding, of which Icraft's networks have no operator; take 'rgb8', and make that of "
+            "the camera's pixels in front"
+        )
     if bits not in (8, 16):
         raise ArgumentError(f"bits: integers have 8 or 16, got {bits}")
     buyi = name.split("-")[0] == "buyi" and not own
@@ -181,8 +184,7 @@ def build(
                 file, target=target, output=folder, name=source.stem, float_model=reals, **plan
             )
         folder.report = CompileReport.of(name, found)
-        if format == "package":
-            said.write(folder)
+        said.write(folder)
 
     if calibration is None and input_format is None:
         put(source)

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import triune
+from triune._picture_input import put_picture_input
 from triune.axelera.runtime import InvalidArgument
 from triune.axelera.runtime.op import Load
+from triune.batch import Preprocess
 from triune.cli import main
 from triune.icraft.buyibackend import BuyiBackend
 from triune.icraft.host_backend import HostBackend
@@ -119,11 +121,8 @@ def test_reals_are_no_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "input 'x': expected dtype uint8, got float32" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("target", ["zg330", "buyi"])
-def test_boards(case: tuple[Path, Array, Array], target: str, tmp_path: Path) -> None:
-    file, x, expected = case
-    folder = tmp_path / target
-    triune.compile(file, target=target, output=folder, format="icraft")
+def on_board(folder: Path, target: str, x: Array) -> Array:
+    """Return what a board gives, as the host does for the stages before, channels in front; of an image with channels last."""
 
     def run(stage: str, *backends: Any) -> Array:
         (text,) = folder.glob(f"*_{stage}.json")
@@ -132,19 +131,75 @@ def test_boards(case: tuple[Path, Array, Array], target: str, tmp_path: Path) ->
         devices = [Device.Open(URLS[backend]) for backend in backends] + [HostDevice.Default()]
         session = Session.Create([*backends, HostBackend], network.view(0), devices)
         session.apply()
-        (result,) = session.forward([Tensor(np.ascontiguousarray(x.transpose(0, 2, 3, 1)), Layout("NHWC"))])
+        (result,) = session.forward([Tensor(np.ascontiguousarray(x), Layout("NHWC"))])
         return np.array(result.to(HostDevice.MemRegion())).transpose(0, 3, 1, 2)
 
     backend, suffix = {"zg330": (ZG330Backend, "ZG"), "buyi": (BuyiBackend, "BY")}[target]
-    on_board = run(suffix, backend)
-    assert on_board.dtype == expected.dtype
+    found = run(suffix, backend)
     for stage in ("quantized", "adapted"):
-        np.testing.assert_array_equal(on_board, run(stage))
+        np.testing.assert_array_equal(found, run(stage))
+    return found
+
+
+def check_on_board(found: Array, expected: Array, target: str) -> None:
+    """Compare with a session: BUYI's factors are m·2⁻ⁿ, so that a step may be the next one there."""
+    assert found.dtype == expected.dtype
     if target == "zg330":
-        np.testing.assert_array_equal(on_board, expected)
-    # BUYI's factors are m·2⁻ⁿ: a step may be the next one.
+        np.testing.assert_array_equal(found, expected)
     step = 1 if expected.dtype != np.float32 else np.diff(np.unique(expected)).min()
-    assert np.abs(on_board.astype(np.float64) - expected).max() <= step * 1.01
+    assert np.abs(found.astype(np.float64) - expected).max() <= step * 1.01
+
+
+@pytest.mark.parametrize("target", ["zg330", "buyi"])
+def test_boards(case: tuple[Path, Array, Array], target: str, tmp_path: Path) -> None:
+    file, x, expected = case
+    triune.compile(file, target=target, output=tmp_path / "out", format="icraft")
+    check_on_board(on_board(tmp_path / "out", target, x.transpose(0, 2, 3, 1)), expected, target)
+
+
+@pytest.mark.parametrize("target", ["zg330", "buyi"])
+@pytest.mark.parametrize("format", ["rgb8", "bgr8", "gray8"])
+@pytest.mark.parametrize("last", [False, True], ids=["channels in front", "channels last"])
+def test_pictures_on_boards(format: Any, target: str, last: bool, tmp_path: Path) -> None:
+    """The input is uint8 (1, rows, columns, channels), whichever order of axes the network has."""
+    from onnx import helper
+
+    model, _ = network("reals", "reals")
+    if last:
+        model.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, (1, 7, 6, 3)))
+        for node in model.graph.node:
+            node.input[:] = ["moved" if name == "x" else name for name in node.input]
+        model.graph.node.insert(0, helper.make_node("Transpose", ["x"], ["moved"], "first", perm=[0, 3, 1, 2]))
+    how = Preprocess(scale=2, mean=(3, 4.5, 6), std=(0.7, 0.8, 0.9))
+    onnx.save(model, tmp_path / "net.onnx")
+    put_picture_input(model, format, how)
+    onnx.save(model, tmp_path / "bytes.onnx")
+    session = triune.Session(tmp_path / "bytes.onnx")
+    shape = (1, 7, 6, 1 if format == "gray8" else 3)
+    assert session.inputs == [("x", "uint8", shape)]
+    x = np.random.default_rng(2).integers(0, 256, shape).astype(np.uint8)
+    (expected,) = session.run({"x": x})
+    folder = tmp_path / "out"
+    options = {"target": target, "output": folder, "format": "icraft"}
+    triune.compile(tmp_path / "net.onnx", input_format=format, preprocess=how, **options)
+    check_on_board(on_board(folder, target, x), expected, target)
+
+
+@pytest.mark.parametrize("target", ["zg330", "buyi"])
+def test_channels_last_of_the_model_on_boards(target: str, tmp_path: Path) -> None:
+    """A model that takes channels last itself has its input as it is."""
+    from onnx import helper
+
+    model, x = network("reals", "reals")
+    model.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, (1, 7, 6, 3)))
+    for node in model.graph.node:
+        node.input[:] = ["moved" if name == "x" else name for name in node.input]
+    model.graph.node.insert(0, helper.make_node("Transpose", ["x"], ["moved"], "first", perm=[0, 3, 1, 2]))
+    onnx.save(model, tmp_path / "net.onnx")
+    x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    (expected,) = triune.Session(tmp_path / "net.onnx").run({"x": x})
+    triune.compile(tmp_path / "net.onnx", target=target, output=tmp_path / "out", format="icraft")
+    check_on_board(on_board(tmp_path / "out", target, x), expected, target)
 
 
 URLS = {ZG330Backend: "axi://zg330aiu", BuyiBackend: "axi://ql100aiu"}

@@ -158,7 +158,11 @@ def examine_card(seed: int, folder: Path) -> str:
         package = Path(triune.compile(file, target="metis", output=folder / f"{seed}"))
     except triune.errors.Error:
         return "not for a card"
-    session = triune.Session(file)
+    try:
+        session = triune.Session(file)
+    except triune.errors.UnsupportedError as error:
+        # Linear resizing of integers that nobody gives a meaning.
+        return f"not in a session: {error}"
     expected = session.run(case.inputs)
     got = run_on_card(package, case.inputs["x0"])
     for (name, *_), host in zip(session.outputs, expected, strict=True):
@@ -171,6 +175,12 @@ def test_cards(tmp_path):
     verdicts = Counter(examine_card(seed, tmp_path) for seed in range(150))
     assert not [verdict for verdict in verdicts if verdict.startswith("wrong")]
     assert verdicts["equal bits"] >= 15, verdicts
+
+
+@pytest.mark.parametrize("seed", [500030, 500602])
+def test_integers_taken_for_other_reals(seed, tmp_path):
+    """The host quantizes by one scale, and the card's operands are what another makes of these integers."""
+    assert examine_card(seed, tmp_path) == "equal bits"
 
 
 def renamed(model: bytes, names: dict[str, str]) -> bytes:

@@ -126,8 +126,13 @@ impl<'a> Emitter<'a> {
         self.commands = compiled.is_some();
         let mut inputs = Vec::with_capacity(graph.inputs.len());
         for &id in &graph.inputs {
-            let form = Form::natural(self.dims(id)?.rank());
-            inputs.push(self.define(id, form)?);
+            let last = self.has_channels_last(id);
+            let form = if last { Form::plain(4) } else { Form::natural(self.dims(id)?.rank()) };
+            let index = self.define(id, form)?;
+            if last {
+                self.document.values[index].dtype.layout = super::form::layout("NHWC");
+            }
+            inputs.push(index);
         }
         self.push("Input", "Input", Vec::new(), inputs, Vec::new());
         let mut stages = 0;

@@ -54,12 +54,12 @@ impl Cut {
     pub(super) fn new(names: &Names<'_>, inputs: &[ValueId], outputs: &[ValueId]) -> Result<Self, Error> {
         let (model, prepared) = (names.model, names.prepared);
         let meanings = prepared.meanings();
-        let input_floats = inputs
-            .iter()
-            .map(|&id| {
-                names.entering(id).map(str::to_owned).ok_or_else(|| rewritten(&prepared.value(id).name))
-            })
-            .collect::<Result<_, Error>>()?;
+        let entering = inputs.iter().map(|&id| {
+            let (name, quant) = names.entering(id).ok_or_else(|| rewritten(&prepared.value(id).name))?;
+            Ok((name.to_owned(), quant.or(meanings[id.0 as usize])))
+        });
+        let entering = entering.collect::<Result<Vec<_>, Error>>()?;
+        let (input_floats, input_quants) = entering.into_iter().unzip();
         let output_floats = outputs
             .iter()
             .map(|&id| {
@@ -75,13 +75,7 @@ impl Cut {
             .collect::<Result<Vec<_>, Error>>()?;
         let (output_floats, said): (Vec<_>, Vec<_>) = output_floats.into_iter().unzip();
         let (output_quants, output_dtypes) = said.into_iter().unzip();
-        Ok(Self {
-            input_floats,
-            output_floats,
-            input_quants: inputs.iter().map(|id| meanings[id.0 as usize]).collect(),
-            output_quants,
-            output_dtypes,
-        })
+        Ok(Self { input_floats, output_floats, input_quants, output_quants, output_dtypes })
     }
 
     /// The host part before the core, which makes the first inputs, unless these are the model's own.

@@ -52,19 +52,20 @@ impl<'g> Names<'g> {
     }
 
     /// The model's tensor that is quantized where integers enter the core: what their `QuantizeLinear` reads, what they become
-    /// where the host makes them by other operators, or the model's input.
-    pub(super) fn entering(&self, id: ValueId) -> Option<&'g str> {
+    /// where the host makes them by other operators, or the model's input. And what whoever makes reals of the integers takes them
+    /// for, where these reals are the tensor: that need not be what they were quantized by.
+    pub(super) fn entering(&self, id: ValueId) -> Option<(&'g str, Option<QuantParams>)> {
         let maker = self.producers[id.0 as usize].map(|producer| &self.prepared.nodes[producer.0 as usize]);
         let real = match maker {
             Some(Node { op: Op::QuantizeLinear(_), inputs, .. }) => inputs.first().copied().flatten()?,
             Some(_) => {
-                let float = self.counterparts(id).floats.first().copied()?;
-                return Some(&self.model.value(float).name);
+                let Counterparts { floats, quant } = self.counterparts(id);
+                return Some((&self.model.value(*floats.first()?).name, quant));
             }
             None => id,
         };
         let value = self.prepared.value(real);
-        (value.provenance == Provenance::Network).then_some(&*value.name)
+        (value.provenance == Provenance::Network).then_some((&*value.name, None))
     }
 
     /// The model's value of this name.

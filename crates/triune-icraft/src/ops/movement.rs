@@ -92,6 +92,33 @@ impl Emitter<'_> {
         false
     }
 
+    /// Whether an input is an image with channels last in the model itself: what reads it reorders it before any window slides over it.
+    pub(crate) fn has_channels_last(&self, id: ValueId) -> bool {
+        let graph = &self.source.graph;
+        let rank = |id: ValueId| graph.value(id).shape.as_ref().map_or(0, Vec::len);
+        let (mut open, mut seen) = (vec![id], HashSet::new());
+        while let Some(at) = open.pop() {
+            if rank(at) != 4 || !seen.insert(at) {
+                continue;
+            }
+            for node in graph.nodes.iter().filter(|node| node.inputs.contains(&Some(at))) {
+                match &node.op {
+                    Op::Transpose(op) if op.perm == [0, 3, 1, 2] => return true,
+                    Op::Identity(_)
+                    | Op::Unary(_)
+                    | Op::Clip(_)
+                    | Op::Binary(_)
+                    | Op::Concat(_)
+                    | Op::Gather(_)
+                    | Op::MatMul(_)
+                    | Op::Reshape(_) => open.extend(node.outputs.iter().flatten()),
+                    _ => {}
+                }
+            }
+        }
+        false
+    }
+
     pub(super) fn concat(&mut self, node: &Node, op: Concat) -> Result<(), Error> {
         let first = input(node, 0)?;
         let computed = node.inputs.iter().flatten().copied().find(|&id| self.constant(id).is_none());
@@ -163,7 +190,7 @@ impl Emitter<'_> {
         let axis = Self::axis(node, op.axis, dims.rank())?;
         let wrong = || Error::unsupported(node, "its indices are not one constant");
         let indices = self.constant_ints(node, 1).ok_or_else(wrong)?;
-        let [index] = indices.as_slice() else { return Err(wrong()) };
+        let [index] = indices.as_slice() else { return self.swap(node, axis, &indices) };
         let extent = dims[axis] as i64;
         let from_front = if *index < 0 { index + extent } else { *index };
         let start = usize::try_from(from_front).ok().filter(|&start| start < dims[axis]).ok_or_else(wrong)?;
@@ -186,6 +213,27 @@ impl Emitter<'_> {
             ("shape", ints(dtype.shape.iter().copied())),
         ];
         self.push("Reshape", &format!("{}:without", node.name), vec![Some(part)], vec![made], attributes);
+        Ok(())
+    }
+
+    /// All of an axis in another order, as channels from blue to red.
+    fn swap(&mut self, node: &Node, axis: usize, order: &[i64]) -> Result<(), Error> {
+        let x = input(node, 0)?;
+        let extent = self.dims(x)?[axis] as i64;
+        let order: Vec<i64> = order.iter().map(|&at| if at < 0 { at + extent } else { at }).collect();
+        let mut sorted = order.clone();
+        sorted.sort_unstable();
+        if !sorted.iter().copied().eq(0..extent) {
+            return Err(Error::unsupported(
+                node,
+                "its indices are not one constant, nor all of the axis in another order",
+            ));
+        }
+        let form = self.form(x)?.unblocked();
+        let operand = self.taken(node, 0, &form)?;
+        let made = self.made(node, 0, &form)?;
+        let attributes = vec![("axis", number(form.axis(axis))), ("order", ints(order))];
+        self.push("SwapOrder", &node.name, vec![Some(operand)], vec![made], attributes);
         Ok(())
     }
 
