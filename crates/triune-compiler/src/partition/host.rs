@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use triune_graph::{Constant, Graph, Node, Op, Value, ValueId, format::onnx, ops};
+use triune_graph::{Constant, Graph, Node, Op, Provenance, Value, ValueId, format::onnx, ops};
 use triune_tensor::{DType, QuantParams, Shape};
 
 use super::{
@@ -48,6 +48,8 @@ pub(super) struct Cut {
     pub(super) output_quants: Vec<Option<QuantParams>>,
     /// Per core output: the integers' type in the model, unless they themselves are what the model has.
     output_dtypes: Vec<Option<DType>>,
+    /// Per core output: the model's own integers, if it has them.
+    output_integers: Vec<Option<ValueId>>,
 }
 
 impl Cut {
@@ -75,7 +77,12 @@ impl Cut {
             .collect::<Result<Vec<_>, Error>>()?;
         let (output_floats, said): (Vec<_>, Vec<_>) = output_floats.into_iter().unzip();
         let (output_quants, output_dtypes) = said.into_iter().unzip();
-        Ok(Self { input_floats, output_floats, input_quants, output_quants, output_dtypes })
+        let own = |&id: &ValueId| {
+            let value = prepared.value(id);
+            (value.provenance == Provenance::Network).then(|| names.find(&value.name)).flatten()
+        };
+        let output_integers = outputs.iter().map(own).collect();
+        Ok(Self { input_floats, output_floats, input_quants, output_quants, output_dtypes, output_integers })
     }
 
     /// The host part before the core, which makes the first inputs, unless these are the model's own.
@@ -118,7 +125,7 @@ impl Cut {
                 floats.push(float);
             }
         }
-        let rewired = self.rewired(names.model);
+        let rewired = self.rewired(names.model, &reads);
         let Ok(part) = rewired.extract(&self.border(&reads), &floats) else { return Ok(None) };
         let used: HashSet<&str> = used(&part);
         reads.retain(|&index| used.contains(&*self.output_floats[index].0));
@@ -156,8 +163,8 @@ impl Cut {
             (0..self.output_floats.len()).for_each(|index| list(&mut order, index));
             return Ok((HostPart::default(), order, results));
         }
-        let rewired = self.rewired(model);
         let all: Vec<usize> = (0..self.output_floats.len()).collect();
+        let rewired = self.rewired(model, &all);
         let border = self.border(&all);
         let past: Vec<ValueId> =
             rewired.inputs.iter().copied().filter(|input| !border.contains(input)).collect();
@@ -185,8 +192,9 @@ impl Cut {
         Ok((self.part(&rewired, &order[..results], &past, &rewired.outputs)?, order, results))
     }
 
-    /// The model with every name of a border tensor replaced by its first.
-    fn rewired(&self, model: &Graph) -> Graph {
+    /// The model with every name of a border tensor replaced by its first. Integers of which more is read than these floats are
+    /// quantized from them again, which gives their bits, where the part that is cut out of it `reads` them.
+    fn rewired(&self, model: &Graph, reads: &[usize]) -> Graph {
         let mut rewired = model.clone();
         let mut first: HashMap<ValueId, ValueId> = HashMap::new();
         for (_, floats) in &self.output_floats {
@@ -197,7 +205,45 @@ impl Cut {
                 *input = first.get(input).copied().unwrap_or(*input);
             }
         }
+        for &index in reads {
+            self.requantize(&mut rewired, index);
+        }
         rewired
+    }
+
+    /// Lets integers that leave the core come from their floats, if anybody wants more of them than these.
+    fn requantize(&self, graph: &mut Graph, index: usize) {
+        let floats = &self.output_floats[index].1;
+        let (Some(integers), Some(dtype), Some(quant)) =
+            (self.output_integers[index], self.output_dtypes[index], self.output_quants[index])
+        else {
+            return;
+        };
+        let known = |node: &Node| node.outputs.iter().flatten().all(|made| floats.contains(made));
+        let read = graph.nodes.iter().any(|node| node.inputs.contains(&Some(integers)) && !known(node));
+        if !read && !graph.outputs.contains(&integers) {
+            return;
+        }
+        let made = graph.nodes.iter().position(|node| node.outputs.contains(&Some(integers)));
+        let (Some(place), Some(scale), Some(zero_point)) = (
+            made,
+            Constant::from_f32(Shape::from([]), &[quant.scale]),
+            Constant::new(dtype, Shape::from([]), vec![quant.zero_point as u8]),
+        ) else {
+            return;
+        };
+        for output in graph.nodes[place].outputs.iter_mut().filter(|output| **output == Some(integers)) {
+            *output = None;
+        }
+        let derived = |suffix: &str| format!("{}:{suffix}", graph.value(integers).name);
+        let [scale_name, zero_name, name] = ["own_scale", "own_zero_point", "again"].map(derived);
+        let operands = vec![
+            Some(floats[0]),
+            Some(graph.add_constant(scale_name, scale)),
+            Some(graph.add_constant(zero_name, zero_point)),
+        ];
+        let op = Op::QuantizeLinear(ops::QuantizeLinear { axis: 1, dtype });
+        graph.nodes.insert(place, Node::new(name, op, operands, vec![Some(integers)]));
     }
 
     /// The float tensors of some of the core's outputs.
