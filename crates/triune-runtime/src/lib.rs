@@ -16,6 +16,7 @@ mod estimate;
 mod host;
 mod model;
 mod package;
+mod plans;
 mod session;
 mod split;
 mod staged;

@@ -166,6 +166,15 @@ impl Model {
     }
 
     /// Refuses results of other element types than the file declares for its outputs.
+    /// Refuses another number of values than of inputs.
+    pub(crate) fn check_count(&self, what: &str, got: usize) -> Result<(), Error> {
+        let expected = self.inputs().len();
+        if expected == got {
+            return Ok(());
+        }
+        Err(Error::Operand { what: what.into(), expected: expected.to_string(), got: got.to_string() })
+    }
+
     pub(crate) fn check_results(&self, dtypes: impl Iterator<Item = Option<DType>>) -> Result<(), Error> {
         for (&id, made) in self.graph.outputs.iter().zip(dtypes) {
             let value = self.graph.value(id);

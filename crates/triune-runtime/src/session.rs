@@ -14,6 +14,7 @@ use crate::{
     Deployment, Error, Model, ModelOptions, Outline, Program, Tensor, TensorMut, TensorRef, ValueInfo,
     Workspace,
     engine::{Engine, Resources},
+    plans::PlanCache,
     staged::{
         Staged,
         value::{StringTensor, Value, ValueRef},
@@ -46,8 +47,8 @@ impl Default for SessionOptions {
 #[derive(Debug)]
 pub struct Session {
     resources: Resources,
-    /// The last one used is the last.
-    plans: Vec<Plan>,
+    /// By the shapes of their inputs.
+    plans: PlanCache<Vec<Shape>>,
     /// Instead of plans.
     staged: Option<Staged>,
     /// What traces run: the model's values in parts, each made by a session that keeps its programs.
@@ -83,17 +84,7 @@ impl OperatorTime {
     pub const DEVICE: &str = "Device";
 }
 
-/// What runs for one set of input shapes.
-#[derive(Debug)]
-struct Plan {
-    shapes: Vec<Shape>,
-    engine: Engine,
-}
-
 impl Session {
-    /// Programs kept for different input shapes; beyond them, the one that was not used for longest is dropped.
-    const KEPT: usize = 16;
-
     /// Values that one program gives to a trace: each is a segment, and addresses have 8 bits for them.
     const TRACED: usize = 128;
 
@@ -132,7 +123,7 @@ impl Session {
             model,
         };
         let staged = passes::stages(&resources.model.graph)?.map(Staged::new);
-        let mut session = Self { resources, plans: Vec::new(), staged, tracers: Vec::new() };
+        let mut session = Self { resources, plans: PlanCache::default(), staged, tracers: Vec::new() };
         if let Some(shapes) = session.model().default_shapes().map(<[Shape]>::to_vec) {
             session.prepare(&shapes)?;
         }
@@ -174,7 +165,7 @@ impl Session {
     ///
     /// Gives the outputs' types and extents, `None` where those depend on data.
     pub fn prepare(&mut self, shapes: &[Shape]) -> Result<Vec<Option<(DType, Shape)>>, Error> {
-        self.check_count("number of input shapes", shapes.len())?;
+        self.model().check_count("number of input shapes", shapes.len())?;
         if let Some(staged) = &mut self.staged {
             return staged.prepare(shapes, &mut self.resources);
         }
@@ -188,7 +179,7 @@ impl Session {
         self.prepare(shapes)?;
         Ok(match &self.staged {
             Some(staged) => staged.programs(),
-            None => self.plans.last().map(|plan| plan.engine.program()).into_iter().collect(),
+            None => self.plans.last().map(Engine::program).into_iter().collect(),
         })
     }
 
@@ -198,16 +189,8 @@ impl Session {
         self.prepare(shapes)?;
         Ok(match &self.staged {
             Some(staged) => staged.deployment(),
-            None => self.plans.last().and_then(|plan| plan.engine.deployment()),
+            None => self.plans.last().and_then(Engine::deployment),
         })
-    }
-
-    fn check_count(&self, what: &str, got: usize) -> Result<(), Error> {
-        let expected = self.inputs().len();
-        if expected == got {
-            return Ok(());
-        }
-        Err(Error::Operand { what: what.into(), expected: expected.to_string(), got: got.to_string() })
     }
 
     /// Runs the model on inputs in the order of [`Self::inputs`].
@@ -269,7 +252,7 @@ impl Session {
         inputs: &[ValueRef<'_>],
         into: &mut [Option<TensorMut<'_>>],
     ) -> Result<Vec<Option<Value>>, Error> {
-        self.check_count("number of inputs", inputs.len())?;
+        self.model().check_count("number of inputs", inputs.len())?;
         let mut shapes = Vec::with_capacity(inputs.len());
         for (info, input) in self.inputs().iter().zip(inputs) {
             shapes.push(info.check_value(*input)?);
@@ -371,7 +354,7 @@ impl Session {
     /// # Errors
     /// As [`Self::run`]; [`Error::Operand`] for a name that is missing, given twice, or not of an input.
     pub fn run_named(&mut self, inputs: &[(&str, TensorRef<'_>)]) -> Result<Vec<Tensor>, Error> {
-        self.check_count("number of inputs", inputs.len())?;
+        self.model().check_count("number of inputs", inputs.len())?;
         let mut ordered = Vec::with_capacity(inputs.len());
         for info in self.inputs() {
             let mut given = inputs.iter().filter(|(name, _)| *name == info.name);
@@ -425,7 +408,7 @@ impl Session {
         }
         match &self.staged {
             Some(staged) => staged.operator_times(),
-            None => self.plans.last().map(|plan| plan.engine.operator_times()).unwrap_or_default(),
+            None => self.plans.last().map(Engine::operator_times).unwrap_or_default(),
         }
     }
 
@@ -434,7 +417,7 @@ impl Session {
     pub fn outline(&self) -> Outline {
         match &self.staged {
             Some(staged) => staged.outline(),
-            None => self.plans.last().map(|plan| plan.engine.outline()).unwrap_or_default(),
+            None => self.plans.last().map(Engine::outline).unwrap_or_default(),
         }
     }
 
@@ -445,7 +428,7 @@ impl Session {
     pub fn trace(&mut self, inputs: &[TensorRef<'_>]) -> Result<Vec<Variable>, Error> {
         let model = Arc::clone(self.model());
         let graph = &model.graph;
-        self.check_count("number of inputs", inputs.len())?;
+        self.model().check_count("number of inputs", inputs.len())?;
         let mut shapes = Vec::with_capacity(inputs.len());
         for (info, input) in self.inputs().iter().zip(inputs) {
             shapes.push(info.check(input)?);
@@ -491,26 +474,17 @@ impl Session {
 
     /// What runs for these shapes, compiled unless it is kept, and what its runs need besides.
     fn engine(&mut self, shapes: &[Shape]) -> Result<(&mut Resources, &mut Engine), Error> {
-        match self.plans.iter().rposition(|plan| plan.shapes == shapes) {
-            Some(found) if found + 1 == self.plans.len() => {}
-            Some(found) => {
-                let plan = self.plans.remove(found);
-                self.plans.push(plan);
-            }
-            None => {
-                self.check_count("number of input shapes", shapes.len())?;
-                let graph = self.model().bound(shapes)?;
-                let engine = Engine::new(graph, &mut self.resources, false)?;
-                self.model().check_results(engine.outputs().iter().map(|io| Some(io.dtype)))?;
-                if self.plans.len() >= Self::KEPT {
-                    self.plans.remove(0);
-                }
-                self.plans.push(Plan { shapes: shapes.to_vec(), engine });
-            }
-        }
-        let (resources, plan) = (&mut self.resources, self.plans.last_mut());
-        plan.map(|plan| (resources, &mut plan.engine))
-            .ok_or_else(|| Error::internal("a program that was just made is gone"))
+        let Self { resources, plans, .. } = self;
+        let engine = plans.serving(
+            |own| own == shapes,
+            || {
+                resources.model.check_count("number of input shapes", shapes.len())?;
+                let engine = Engine::new(resources.model.bound(shapes)?, resources, false)?;
+                resources.model.check_results(engine.outputs().iter().map(|io| Some(io.dtype)))?;
+                Ok((shapes.to_vec(), engine))
+            },
+        )?;
+        Ok((resources, engine))
     }
 }
 

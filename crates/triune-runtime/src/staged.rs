@@ -19,6 +19,7 @@ use triune_tensor::{DType, Shape};
 use crate::{
     Deployment, Error, Model, OperatorTime, Outline, OutlineValue, Program, Tensor, TensorRef, dynamic,
     engine::{Engine, Resources},
+    plans::PlanCache,
     session::{Operands, Results},
 };
 use control::Bodies;
@@ -35,21 +36,13 @@ pub(crate) struct Staged {
 #[derive(Debug)]
 struct Part {
     stage: Stage,
-    /// The last one used is the last.
-    plans: Vec<Plan>,
+    plans: PlanCache<Vec<Operand>>,
     /// The networks of each host step, once it has run.
     bodies: Vec<Bodies>,
     /// Nanoseconds of each host step of the last run, if it was profiled.
     times: Vec<u64>,
     /// What those steps worked on.
     outline: Outline,
-}
-
-/// A stage that is compiled for these operands.
-#[derive(Debug)]
-struct Plan {
-    operands: Vec<Operand>,
-    engine: Engine,
 }
 
 /// What of an operand the compiled stage depends on.
@@ -129,23 +122,16 @@ fn step(
     Ok(named.filter_map(|(name, value)| Some((name.clone()?, value))).collect())
 }
 
-/// Compiled forms of a stage that are kept; beyond them, the one that was not used for longest is dropped.
-const KEPT: usize = 16;
-
 /// Compiles the stage for what has arrived, unless that is done.
 fn plan<'p>(
     stage: &Stage,
-    plans: &'p mut Vec<Plan>,
+    plans: &'p mut PlanCache<Vec<Operand>>,
     table: &Table<'_>,
     resources: &mut Resources,
 ) -> Result<&'p mut Engine, Error> {
-    match plans.iter().rposition(|plan| plan.serves(stage, table)) {
-        Some(found) if found + 1 == plans.len() => {}
-        Some(found) => {
-            let plan = plans.remove(found);
-            plans.push(plan);
-        }
-        None => {
+    plans.serving(
+        |operands| serves(operands, stage, table),
+        || {
             let graph = stage.bind(|name| table.arrival(name))?;
             let operand = |name: &String| {
                 let tensor = table.get(name)?;
@@ -153,15 +139,9 @@ fn plan<'p>(
                 Some(Operand { dtype: tensor.dtype, shape: Shape::new(tensor.shape)?, known })
             };
             let operands = stage.inputs.iter().filter_map(operand).collect();
-            let engine = Engine::new(graph, resources, true)?;
-            if plans.len() >= KEPT {
-                plans.remove(0);
-            }
-            plans.push(Plan { operands, engine });
-        }
-    }
-    let plan = plans.last_mut().map(|plan| &mut plan.engine);
-    plan.ok_or_else(|| Error::internal("a stage that was just compiled is gone"))
+            Ok((operands, Engine::new(graph, resources, true)?))
+        },
+    )
 }
 
 impl Part {
@@ -208,7 +188,7 @@ impl Part {
 
     /// What ran last.
     fn engine(&self) -> Option<&Engine> {
-        self.plans.last().map(|plan| &plan.engine)
+        self.plans.last()
     }
 
     fn operator_times(&self) -> Vec<OperatorTime> {
@@ -223,17 +203,16 @@ impl Part {
     }
 }
 
-impl Plan {
-    fn serves(&self, stage: &Stage, table: &Table<'_>) -> bool {
-        stage.inputs.len() == self.operands.len()
-            && stage.inputs.iter().zip(&self.operands).all(|(name, operand)| {
-                table.get(name).is_some_and(|tensor| {
-                    tensor.dtype == operand.dtype
-                        && *tensor.shape == *operand.shape
-                        && operand.known.as_deref().is_none_or(|known| known == tensor.bytes)
-                })
+/// Whether a stage that was compiled for these operands serves for what has arrived.
+fn serves(operands: &[Operand], stage: &Stage, table: &Table<'_>) -> bool {
+    stage.inputs.len() == operands.len()
+        && stage.inputs.iter().zip(operands).all(|(name, operand)| {
+            table.get(name).is_some_and(|tensor| {
+                tensor.dtype == operand.dtype
+                    && *tensor.shape == *operand.shape
+                    && operand.known.as_deref().is_none_or(|known| known == tensor.bytes)
             })
-    }
+        })
 }
 
 impl Staged {
@@ -241,7 +220,7 @@ impl Staged {
         let part = |stage: Stage| Part {
             bodies: stage.host.iter().map(|_| Bodies::default()).collect(),
             stage,
-            plans: Vec::new(),
+            plans: PlanCache::default(),
             times: Vec::new(),
             outline: Outline::default(),
         };
