@@ -70,8 +70,8 @@ struct Form {
 }
 
 impl Form {
-    fn new(isa: Isa) -> Self {
-        match isa {
+    fn new(level: Level) -> Self {
+        match level.isa() {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => Self::of::<crate::arch::int8_avx2::Avx2>(crate::arch::int8_avx2::sums),
             #[cfg(target_arch = "x86_64")]
@@ -147,7 +147,7 @@ pub struct PackedBytes {
     sums: Vec<i32>,
     extents: [usize; 2],
     signed: bool,
-    isa: Isa,
+    level: Level,
 }
 
 impl PackedBytes {
@@ -161,8 +161,8 @@ impl PackedBytes {
         signed: bool,
         isa: Isa,
     ) -> Result<Self, Error> {
-        let isa = Level::new(isa).isa();
-        let form = Form::new(isa);
+        let level = Level::new(isa);
+        let form = Form::new(level);
         let last = (k.max(1) - 1)
             .checked_mul(strides[0])
             .and_then(|last| last.checked_add((n.max(1) - 1).checked_mul(strides[1])?));
@@ -179,7 +179,7 @@ impl PackedBytes {
             sums: vec![0; n.next_multiple_of(form.lanes)],
             extents: [k, n],
             signed,
-            isa,
+            level,
         };
         let panels = n.div_ceil(form.lanes);
         let matrix = Matrix { bytes, strides, extents: [k, n], flip: flip_b(signed) };
@@ -187,14 +187,14 @@ impl PackedBytes {
         for panel in 0..panels {
             let words = &mut words[panel * form.steps(k) * form.lanes..][..form.steps(k) * form.lanes];
             let sums = &mut packed.sums[panel * form.lanes..][..form.lanes];
-            pack_panel(Level::new(isa), &matrix, panel * form.lanes, form.width, words, sums);
+            pack_panel(level, &matrix, panel * form.lanes, form.width, words, sums);
         }
         Ok(packed)
     }
 
     /// Bytes that the packed matrix takes.
     pub fn bytes(&self) -> usize {
-        4 * (Form::new(self.isa).steps(self.extents[0]) + 1) * self.sums.len()
+        4 * (Form::new(self.level).steps(self.extents[0]) + 1) * self.sums.len()
     }
 }
 
@@ -237,7 +237,7 @@ impl IMatMul {
     /// Errors: extents that overflow, numbers of zero points or factors that do not fit them.
     pub fn new(spec: &IMatMulSpec, isa: Isa) -> Result<Self, Error> {
         let level = Level::new(isa);
-        let form = Form::new(level.isa());
+        let form = Form::new(level);
         for (count, extent) in [(spec.a_zeros, spec.m), (spec.b_zeros, spec.n), (spec.scales, spec.n)] {
             if count > 1 {
                 Error::check_eq("zero points or factors", extent, count)?;
@@ -304,7 +304,7 @@ impl IMatMul {
         match packed {
             Some(packed) => {
                 let same = packed.extents == [s.k, s.n] && packed.signed == s.signed[1];
-                if !same || packed.isa != self.level.isa() || !s.shared_b {
+                if !same || packed.level != self.level || !s.shared_b {
                     return Err(Error::Invalid("the second matrix was packed for another product"));
                 }
             }

@@ -82,7 +82,7 @@ struct Form {
 }
 
 impl Form {
-    fn new(isa: Isa) -> Option<Self> {
+    fn new(level: Level) -> Option<Self> {
         #[cfg(target_arch = "aarch64")]
         use crate::arch::int8_neon::{self, Neon};
         #[cfg(target_arch = "x86_64")]
@@ -90,7 +90,7 @@ impl Form {
             int8_avx2::{self, Avx2},
             int8_avx512::{self, Avx512},
         };
-        Some(match isa {
+        Some(match level.isa() {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => Self::of::<Avx2>(int8_avx2::sums),
             #[cfg(target_arch = "x86_64")]
@@ -460,7 +460,7 @@ impl Q16Conv {
         let target = spec.target.check()?;
         let level = Level::new(isa);
         let channels = spec.out_channels;
-        let weights = match Form::new(level.isa()) {
+        let weights = match Form::new(level) {
             Some(_) if g.groups == spec.in_channels && g.groups == channels => {
                 let by_tap = |at: usize| spec.weights[at % channels * depth + at / channels];
                 Weights::Depthwise((0..spec.weights.len()).map(by_tap).collect())

@@ -2,7 +2,7 @@
 
 use triune_tensor::Rounding;
 
-use crate::{ConvGeometry, Error, Isa, Nhwc, Pool, Q8, QAdd};
+use crate::{ConvGeometry, Error, Isa, Nhwc, Pool, Q8, QAdd, dispatch::Level};
 
 use super::{qdepthwise::QDepthwise, qgemm::QGemm, qscalar};
 
@@ -92,12 +92,11 @@ impl QConv {
     /// that are not finite, zero points outside of their types, sums that could overflow i32.
     pub fn new(spec: &QConvSpec<'_>, isa: Isa) -> Result<Self, Error> {
         let params = check(spec)?;
-        // A machine without `isa` has some slower one; the scalar kernel runs everywhere.
-        let isa = Isa::available().filter(|&available| available <= isa).max().unwrap_or(Isa::Scalar);
+        let level = Level::new(isa);
         let weights = spec.weights;
-        let kernel = QDepthwise::new(&params, weights, isa)
+        let kernel = QDepthwise::new(&params, weights, level)
             .map(Kernel::Depthwise)
-            .or_else(|| QGemm::new(&params, weights, isa).map(Kernel::Gemm))
+            .or_else(|| QGemm::new(&params, weights, level).map(Kernel::Gemm))
             .unwrap_or_else(|| Kernel::Scalar(weights.to_vec()));
         Ok(Self { params, kernel })
     }

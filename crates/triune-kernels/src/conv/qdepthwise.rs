@@ -19,6 +19,7 @@ use crate::{
     Isa, Pool,
     arch::int8::{Int8, fill},
     cancel::spans,
+    dispatch::Level,
 };
 
 use super::{
@@ -83,12 +84,12 @@ struct Strip<'a> {
 
 impl QDepthwise {
     /// `None` where the kernel does not apply.
-    pub(crate) fn new(p: &Params, weights: &[i8], isa: Isa) -> Option<Self> {
+    pub(crate) fn new(p: &Params, weights: &[i8], level: Level) -> Option<Self> {
         let g = &p.geometry;
         if g.groups != p.in_channels || g.groups != p.out_channels || g.kernel[0] > 4 * MAX_QUADS {
             return None;
         }
-        let (row, vector, half): (RowFn, _, Option<(RowFn, Vector)>) = match isa {
+        let (row, vector, half): (RowFn, _, Option<(RowFn, Vector)>) = match level.isa() {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => (row_avx2, Vector::of::<Avx2>(), None),
             #[cfg(target_arch = "x86_64")]
@@ -124,7 +125,7 @@ impl QDepthwise {
             }
             _ => vec![part(0..channels, row, vector)],
         };
-        Some(Self { parts, epilogue: Epilogue::new(p, isa) })
+        Some(Self { parts, epilogue: Epilogue::new(p, level) })
     }
 
     pub(crate) fn run(&self, p: &Params, views: &Views<'_>, pool: &Pool) {

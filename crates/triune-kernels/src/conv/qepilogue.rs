@@ -6,6 +6,7 @@ use triune_tensor::Rounding;
 use crate::{
     Isa, Q8, QAdd,
     arch::int8::{Int8, Lookup, Narrow, Sum, lookup_bytes},
+    dispatch::Level,
 };
 
 use super::qconv::Params;
@@ -45,7 +46,7 @@ fn narrow(to: Q8, zero_point: i32, [low, high]: [i32; 2]) -> Narrow {
 }
 
 impl Epilogue {
-    pub(crate) fn new(p: &Params, isa: Isa) -> Self {
+    pub(crate) fn new(p: &Params, level: Level) -> Self {
         let residual = |add: QAdd| {
             let (conv, other) = add.conv_and_other();
             Residual {
@@ -68,7 +69,7 @@ impl Epilogue {
             low: p.clamp[0] - p.output.zero_point,
             zero_point: p.output.zero_point,
             narrow: narrow(p.output, p.output.zero_point, p.clamp),
-            table: p.table.clone().map(|table| (table, lookup(isa))),
+            table: p.table.clone().map(|table| (table, lookup(level))),
             residual: p.residual.map(residual),
         }
     }
@@ -165,15 +166,15 @@ impl Epilogue {
     }
 }
 
-fn lookup(isa: Isa) -> Lookup {
+fn lookup(level: Level) -> Lookup {
     #[cfg(target_arch = "x86_64")]
-    if isa >= Isa::Avx512 {
+    if level.isa() >= Isa::Avx512 {
         return crate::arch::int8_avx512::lookup();
     }
     #[cfg(target_arch = "aarch64")]
-    if isa >= Isa::Neon {
+    if level.isa() >= Isa::Neon {
         return crate::arch::int8_neon::lookup;
     }
-    let _ = isa;
+    let _ = level;
     lookup_bytes
 }

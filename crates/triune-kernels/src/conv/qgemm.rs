@@ -5,7 +5,7 @@
 //! weights. A microkernel goes over the whole depth, so sums never leave registers before they are bytes.
 #![expect(clippy::inline_always, reason = "vector code must be inlined where the instruction set is enabled")]
 
-use crate::{Isa, Nhwc, Pool, arch::int8::Int8, cancel::Pace};
+use crate::{Isa, Nhwc, Pool, arch::int8::Int8, cancel::Pace, dispatch::Level};
 
 use super::{
     qconv::{Params, Views},
@@ -78,7 +78,7 @@ pub(crate) struct Block<'a> {
 }
 
 impl QGemm {
-    pub(crate) fn new(p: &Params, weights: &[i8], isa: Isa) -> Option<Self> {
+    pub(crate) fn new(p: &Params, weights: &[i8], level: Level) -> Option<Self> {
         #[cfg(target_arch = "aarch64")]
         use crate::arch::int8_neon::{Neon, tile_dot, tile_neon};
         #[cfg(target_arch = "x86_64")]
@@ -86,7 +86,7 @@ impl QGemm {
             int8_avx2::{Avx2, tile_avx2},
             int8_avx512::{Avx512, tile_avx512, tile_vnni},
         };
-        let (tile, vector, max_panels): (TileFn, _, _) = match isa {
+        let (tile, vector, max_panels): (TileFn, _, _) = match level.isa() {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => (tile_avx2, Vector::of::<Avx2>(), Avx2::ROWS.len()),
             #[cfg(target_arch = "x86_64")]
@@ -105,7 +105,15 @@ impl QGemm {
         // An odd number of cache lines, so that the rows of a microkernel do not fall into the same cache sets.
         let row_bytes = (4 * packed.steps).next_multiple_of(64) | 64;
         let max_rows = (TILE_BYTES / row_bytes / ROW_STEP * ROW_STEP).clamp(ROW_STEP, MAX_ROWS);
-        Some(Self { packed, epilogue: Epilogue::new(p, isa), vector, tile, row_bytes, max_rows, max_panels })
+        Some(Self {
+            packed,
+            epilogue: Epilogue::new(p, level),
+            vector,
+            tile,
+            row_bytes,
+            max_rows,
+            max_panels,
+        })
     }
 
     fn slot_bytes(&self) -> usize {
