@@ -530,11 +530,8 @@ fn every_truncation_is_an_error() {
 #[test]
 fn no_flipped_bytes_panic() {
     let bytes = small_model().bytes();
-    let mut state = 1_u64;
-    let mut next = |bound: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize % bound
-    };
+    let mut random = triune_testing::Random(1);
+    let mut next = |bound: usize| random.below(bound);
     let mut survivors = 0;
     for _ in 0..20_000 {
         let mut broken = bytes.clone();

@@ -103,18 +103,8 @@ fn cores_have_the_bits_of_the_host() {
             let mut whole = Deployment::new(&device, program, &DeployOptions::default()).unwrap();
             let steps = HardOps::new(&device, &network, 1).unwrap();
 
-            let mut state = 1_u32;
-            let inputs: Vec<Vec<u8>> = reference
-                .inputs
-                .iter()
-                .map(|io| {
-                    let random = |_| {
-                        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                        (state >> 24) as u8
-                    };
-                    (0..io.bytes()).map(random).collect()
-                })
-                .collect();
+            let mut random = triune_testing::Random(1);
+            let inputs: Vec<Vec<u8>> = reference.inputs.iter().map(|io| random.bytes(io.bytes())).collect();
             let run = |deployment: &mut Deployment, inputs: &[Vec<u8>]| {
                 let mut outputs: Vec<Vec<u8>> =
                     deployment.program().outputs.iter().map(|io| vec![0; io.bytes()]).collect();

@@ -260,25 +260,16 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Command>, Error> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use triune_testing::Random;
 
     use super::*;
     use crate::command::Opcode;
 
-    /// splitmix64: enough randomness to fill a command from one seed.
-    fn random(mut state: u64) -> impl FnMut() -> u64 {
-        move || {
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = state;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            z ^ (z >> 31)
-        }
-    }
-
     #[test]
     fn every_command_survives_encoding() {
         for seed in 0..200 {
-            let mut random = random(seed);
+            let mut seeded = Random(seed);
+            let mut random = move || seeded.next();
             let mut commands: Vec<_> =
                 Opcode::ALL.iter().rev().map(|&opcode| Command::sample(opcode, &mut random)).collect();
             assert_eq!(commands.len(), Opcode::ALL.len());
@@ -296,7 +287,8 @@ mod tests {
 
     #[test]
     fn errors_name_command_and_field() {
-        let mut random = random(7);
+        let mut seeded = Random(7);
+        let mut random = move || seeded.next();
         let pool = Command::sample(Opcode::Pool, &mut random);
         let bytes = encode([&pool, &pool]);
         let second = 4 * pool.words();
@@ -328,7 +320,8 @@ mod tests {
 
         #[test]
         fn damaged_commands_never_panic(seed: u64, opcode in 0..Opcode::ALL.len(), at: usize, value: u8) {
-            let mut bytes = encode([&Command::sample(Opcode::ALL[opcode], &mut random(seed))]);
+            let mut seeded = Random(seed);
+            let mut bytes = encode([&Command::sample(Opcode::ALL[opcode], &mut || seeded.next())]);
             let at = at % bytes.len();
             bytes[at] = value;
             if let Ok(commands) = decode(&bytes) {

@@ -45,13 +45,9 @@ fn reference(spec: &DeviceSpec, network: &Arc<HardNetwork>) -> HashMap<i64, Vec<
     let steps = HardOps::new(&device, network, 1).unwrap();
     let made: HashSet<i64> = network.steps.iter().flat_map(|step| step.outputs.clone()).collect();
     let mut values = HashMap::new();
-    let mut state = 1_u32;
+    let mut random = triune_testing::Random(1);
     for v_id in network.steps.iter().flat_map(|step| &step.inputs).filter(|v_id| !made.contains(v_id)) {
-        let random = |_| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (state >> 24) as u8
-        };
-        let bytes: Vec<u8> = (0..steps.bytes(*v_id).unwrap()).map(random).collect();
+        let bytes = random.bytes(steps.bytes(*v_id).unwrap());
         steps.write(*v_id, &bytes).unwrap();
         values.insert(*v_id, bytes);
     }

@@ -21,7 +21,7 @@ use triune_graph::{
 use triune_icraft::{HardNetwork, HardOps, Stages};
 use triune_runtime::{Device, PlanOptions, Session, SessionOptions, Tensor, TensorRef};
 use triune_tensor::{DType, QuantParams, Requantize, Shape};
-use triune_testing::{GraphBuilder, Tensor as Naive, test_data};
+use triune_testing::{GraphBuilder, Random, Tensor as Naive, test_data};
 
 /// Quantized models, and the float models that they were quantized from where these are there.
 const MODELS: [(&str, Option<&str>, f32); 6] = [
@@ -39,13 +39,8 @@ fn path(name: &str) -> Option<PathBuf> {
 
 /// Reals of a size like those that the models were made for; the same on every machine.
 fn reals(count: usize, size: f32) -> Vec<f32> {
-    let mut state = 7_u32;
-    (0..count)
-        .map(|_| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (state >> 8) as f32 / (1 << 24) as f32 * size
-        })
-        .collect()
+    let mut random = Random(7);
+    (0..count).map(|_| random.unit().abs() * size).collect()
 }
 
 /// Rows, columns, channels of a batch of images, or back; other ranks stay as they are.
