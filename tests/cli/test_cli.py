@@ -393,3 +393,9 @@ def test_memory_that_there_is_not_is_one_line(
     monkeypatch.setattr(triune.Session, "__init__", fail)
     assert main(["bench", str(DIGITS_INT8), "--seconds", "0.01"]) == 1
     assert capsys.readouterr().err.startswith(f"triune: error: {said}")
+
+
+def test_a_closed_standard_output_is_said():
+    program = "import os, sys; os.close(1); sys.stdout = None; from triune.cli import main; sys.exit(main(['devices']))"
+    done = subprocess.run([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "triune: error: standard output is closed\n")

@@ -485,3 +485,28 @@ def test_an_async_forward_while_the_interpreter_ends(adder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "an asynchronous forward cannot start" in done.stdout
     assert done.stdout.endswith("computed\n")
+
+
+def test_configurations_refuse_what_their_fields_do_not_hold():
+    """A number is no address of a text, and one of more than 32 bits is not its low half."""
+    config = LiteConfig()
+    for value in [7, 2**70, True]:
+        with pytest.raises(TypeError, match="discrete_input_name: expected bytes"):
+            config.discrete_input_name = value
+    with pytest.raises(TypeError, match="first NUL"):
+        config.discrete_input_name = b"im\0x"
+    for name in ["device_id", "has_compression", "device_type"]:
+        for value in [2**31, 2**32 + 1, -(2**31) - 1, 10**5000]:
+            with pytest.raises(TypeError, match=f"LiteConfig.{name}: an int of 32 bits"):
+                setattr(config, name, value)
+    with pytest.raises(TypeError, match="32 bits"):
+        LiteConfig(2**32 + 1)
+    with pytest.raises(TypeError, match="first NUL"):
+        LiteIO("im\0x")
+    with pytest.raises(AttributeError) as unknown:
+        setattr(LiteOptions(), "a" * 100_000, 1)
+    assert len(str(unknown.value)) < 2048
+    assert (config.discrete_input_name, config.device_id) == (b"", 0)
+    config.discrete_input_name = b"image"
+    config.device_id = 2**31 - 1
+    assert (config.discrete_input_name, config.device_id) == (b"image", 2**31 - 1)

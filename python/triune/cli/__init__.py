@@ -69,6 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code. `arguments` are those behind the program's name."""
     try:
         options = _parser().parse_args(arguments)
+        # Nothing of what is printed would be seen, and nobody told.
+        if sys.stdout is None:
+            raise OSError("standard output is closed")
         code: int = options.command(options)
         sys.stdout.flush()
     except BrokenPipeError:

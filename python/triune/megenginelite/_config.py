@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
+from triune._text import short
 from triune.megenginelite._errors import failure, mistyped
 from triune.megenginelite._layout import LiteLayout
 from triune.megenginelite._structure import Structure
@@ -38,6 +39,7 @@ class _Fields:
             owner = type(self)
             if owner.__module__ == __name__ and not hasattr(owner, name):
                 raise AttributeError(_unknown(owner, name))
+            _check(owner, name, value)
             try:
                 super().__setattr__(name, value)
             except TypeError as error:
@@ -56,13 +58,26 @@ def _restored(owner: type[Structure], fields: dict[str, Any]) -> Any:
     return made
 
 
+def _check(owner: type[Structure], name: str, value: object) -> None:
+    """Refuse what ctypes would take for something else: numbers as addresses of texts, all but the low bits of long ones."""
+    kinds = {field: kind for each in owner.__mro__ for field, kind, *_ in vars(each).get("_fields_", ())}
+    kind = kinds.get(name)
+    if kind is ctypes.c_char_p:
+        if isinstance(value, int):
+            raise mistyped(f"{owner.__name__}.{name}: expected bytes, got a {type(value).__name__}")
+        if isinstance(value, bytes) and b"\0" in value:
+            raise mistyped(f"{owner.__name__}.{name}: a text ends at its first NUL, and {value!r} has one")
+    elif kind is ctypes.c_int and isinstance(value, int) and not -(2**31) <= value < 2**31:
+        raise mistyped(f"{owner.__name__}.{name}: an int of 32 bits is expected, and the one given is larger")
+
+
 def _unknown(owner: type, name: str) -> str:
     import difflib
 
     names = [attribute for attribute in dir(owner) if not attribute.startswith("_")]
     near = difflib.get_close_matches(name, names, 3)
     hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names)}"
-    return f"{owner.__name__} has no field {name!r}; {hint}"
+    return short(f"{owner.__name__} has no field {name!r}; {hint}")
 
 
 class LiteOptions(_Fields, Structure):
