@@ -48,7 +48,7 @@ def dynamic_session() -> Use:
 
 def native_network() -> Use:
     """Return a use of a network with bound arrays."""
-    made = _native.Network(str(FOLDER / "classifier.onnx"), threads=2)
+    made = _native.Session(str(FOLDER / "classifier.onnx"), threads=2)
     made.prepare([list(IMAGES.shape)])
     made.bind([IMAGES], [None])
 

@@ -1,4 +1,4 @@
-"""Models whose extents depend on data, through `triune.Session` and `triune._native.Network`, against ONNX Runtime."""
+"""Models whose extents depend on data, through `triune.Session` and `triune._native.Session`, against ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import triune
-from triune import errors
-from triune._native import Network
+from triune import _native, errors
 
 ort = pytest.importorskip("onnxruntime")
 
@@ -133,9 +132,9 @@ def test_sessions(positive: Path, detector: Path, threads: int) -> None:
 
 
 def test_networks(positive: Path) -> None:
-    network = Network(positive)
+    network = _native.Session(positive)
     assert network.prepare([(4, 5)]) == [None, [4, 5], None]
-    assert network.outputs == [("taken", "float32", None), ("twice", "float32", [4, 5]), ("at", "int64", None)]
+    assert network.planned[1] == [("taken", "float32", None), ("twice", "float32", [4, 5]), ("at", "int64", None)]
     x, twice = np.zeros((4, 5), np.float32), np.zeros((4, 5), np.float32)
     with pytest.raises(errors.ArgumentError, match="'taken': expected None, as its shape depends on data"):
         network.bind([x], [np.zeros((3, 3), np.float32), twice, None])
@@ -146,7 +145,7 @@ def test_networks(positive: Path) -> None:
         x[:] = _matrix(4, 5, share)
         network.forward()
         _alike([network.output(0), twice, network.output(2)], _expected(positive, {"x": x}))
-        assert network.outputs[0] == ("taken", "float32", [(x > 0).sum(), 3])
+        assert network.planned[1][0] == ("taken", "float32", [(x > 0).sum(), 3])
     with pytest.raises(errors.ArgumentError, match="without an array bound"):
         network.output(1)
     assert network.prepare([(2, 2)]) == [None, [2, 2], None]
@@ -155,7 +154,7 @@ def test_networks(positive: Path) -> None:
 
 
 def test_compiled_stages_are_kept_up_to_a_limit(positive: Path) -> None:
-    network = Network(positive)
+    network = _native.Session(positive)
     x = np.zeros((1, 64), np.float32)
     network.prepare([x.shape])
     network.bind([x], [None, None, None])
@@ -178,8 +177,8 @@ def test_extents_by_elements_of_an_input(tmp_path: Path) -> None:
         "end": np.zeros(1, int),
         "extents": np.zeros(2, int),
     }
-    network, session = Network(model), triune.Session(model)
-    assert network.outputs == [("part", "float32", None), ("y", "float32", None)]
+    network, session = _native.Session(model), triune.Session(model)
+    assert network.planned[1] == [("part", "float32", None), ("y", "float32", None)]
     network.bind(list(feeds.values()), [None, None])
     for end, rows in ((5, 1), (3, 1), (3, 4), (5, 1), (-1, 2), (99, 3)):
         feeds["end"][0], feeds["extents"][:] = end, (rows, 1)
@@ -207,7 +206,7 @@ def test_an_error_midway_leaves_nothing_behind(tmp_path: Path) -> None:
     weights = {"square": np.array([2, 2])}
     model = _write(tmp_path / "square.onnx", nodes, [("x", F32, ["N"])], [("y", I64, [2, 2])], weights)
     x = np.ones(4, np.float32)
-    network = Network(model)
+    network = _native.Session(model)
     network.prepare([x.shape])
     network.bind([x], [None])
     session = triune.Session(model)
@@ -226,7 +225,7 @@ def test_an_error_midway_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_shapes_that_do_not_fit_are_refused_at_once(detector: Path) -> None:
-    network = Network(detector)
+    network = _native.Session(detector)
     for shape in ((1, 4, 16, 16), (1, 3, 16), (2, 3, 16, 16)):
         with pytest.raises(errors.ArgumentError):
             network.prepare([shape])
@@ -234,8 +233,8 @@ def test_shapes_that_do_not_fit_are_refused_at_once(detector: Path) -> None:
 
 
 def test_networks_that_share(positive: Path) -> None:
-    first = Network(positive)
-    second = Network(sharing_weights=first, sharing_scratch=first)
+    first = _native.Session(positive)
+    second = _native.Session(sharing_weights=first, sharing_scratch=first)
     for network, shape in ((first, (3, 4)), (second, (8, 9)), (first, (5, 5))):
         x = _matrix(*shape, 0.4)
         network.prepare([shape])
@@ -245,7 +244,10 @@ def test_networks_that_share(positive: Path) -> None:
 
 
 def test_threads_take_turns(detector: Path) -> None:
-    session, networks = triune.Session(detector, threads=2), [Network(detector), Network(detector, threads=2)]
+    session, networks = (
+        triune.Session(detector, threads=2),
+        [_native.Session(detector), _native.Session(detector, threads=2)],
+    )
     images = [RNG.standard_normal((1, 3, size, size), np.float32) for size in (16, 24, 32)]
     expected = [_expected(detector, {"image": image}) for image in images]
     failed: list[BaseException] = []
@@ -274,7 +276,7 @@ def test_threads_take_turns(detector: Path) -> None:
 
 def test_looking_inside(detector: Path) -> None:
     image = RNG.standard_normal((1, 3, 32, 32), np.float32)
-    network = Network(detector)
+    network = _native.Session(detector)
     network.prepare([image.shape])
     network.bind([image], [None, None, None])
     before = len(network.memory_plan()["operators"])
@@ -295,7 +297,7 @@ def test_looking_inside(detector: Path) -> None:
 
 def test_fusion_does_not_matter(detector: Path) -> None:
     image = RNG.standard_normal((1, 3, 32, 32), np.float32)
-    network = Network(detector, fusion=False)
+    network = _native.Session(detector, fusion=False)
     network.prepare([image.shape])
     network.bind([image], [None, None, None])
     network.forward()

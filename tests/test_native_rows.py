@@ -96,7 +96,7 @@ def test_instances_of_a_composition() -> None:
 
 @pytest.mark.parametrize("device", [None, "metis"])
 def test_plans_of_memory(device: str | None) -> None:
-    network = _native.Network(DIGITS_INT8, device=device)
+    network = _native.Session(DIGITS_INT8, device=device)
     network.prepare([(2, 1, 8, 8)])
     plan = network.memory_plan()
     assert set(plan) == {"bytes", "near", "lower_bound", "buffers", "operators", "inputs", "outputs", "weights"}

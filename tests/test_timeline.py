@@ -130,7 +130,7 @@ def test_clocks_are_those_of_the_device(package: Package, timeline: Timeline) ->
 
 
 def test_the_host_has_none() -> None:
-    network = _native.Network(DIGITS_INT8, device="host")
+    network = _native.Session(DIGITS_INT8, device="host")
     network.prepare([(1, 1, 8, 8)])
     assert network.timeline() is None
 

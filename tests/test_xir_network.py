@@ -13,7 +13,7 @@ import pytest
 
 import triune
 from triune import errors
-from triune._native import Network
+from triune._native import Session
 from triune.icraft import xir
 
 
@@ -84,7 +84,7 @@ def expected(x: np.ndarray[Any, Any], weights: np.ndarray[Any, Any]) -> np.ndarr
     return np.clip(np.rint(steps * np.float32(0.5 * 0.25 / 2.0)), -128, 127).astype(np.int8)
 
 
-def forward(network: Network, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def forward(network: Session, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the only output."""
     network.bind([x], [None])
     network.forward()
@@ -96,16 +96,16 @@ def test_bytes_take_their_constants(model: tuple[dict[str, Any], np.ndarray[Any,
     x = np.array([[100, -7, 12]], np.int8)
     data = json.dumps(document).encode()
     for params in ({1: weights.tobytes()}, {1: weights.view(np.uint8).ravel()}):
-        network = Network(data, params=params)
-        assert network.inputs == [("v0", "int8", [1, 3])]
-        assert network.outputs == [("v2", "int8", [1, 2])]
+        network = Session(data, params=params)
+        assert network.planned[0] == [("v0", "int8", [1, 3])]
+        assert network.planned[1] == [("v2", "int8", [1, 2])]
         np.testing.assert_array_equal(forward(network, x), expected(x, weights))
 
 
 def test_reals_are_kept_on_demand(model: tuple[dict[str, Any], np.ndarray[Any, Any]]) -> None:
     document, weights = model
-    network = Network(json.dumps(document).encode(), params={1: weights.tobytes()}, fake_qf=True)
-    assert network.inputs == [("v0", "float32", [1, 3])]
+    network = Session(json.dumps(document).encode(), params={1: weights.tobytes()}, fake_qf=True)
+    assert network.planned[0] == [("v0", "float32", [1, 3])]
     x = np.array([[1000.0, 0.1, 7.25]], np.float32)
     np.testing.assert_allclose(forward(network, x), x @ (weights * np.float32(0.25)), rtol=1e-6)
 
@@ -132,16 +132,16 @@ def test_wrong_constants_are_named(model: tuple[dict[str, Any], np.ndarray[Any, 
     document, weights = model
     data = json.dumps(document).encode()
     with pytest.raises(errors.ArgumentError, match="constant 1 has no data"):
-        Network(data)
+        Session(data)
     with pytest.raises(errors.ArgumentError, match="constant 1 is given 5 bytes"):
-        Network(data, params={1: bytes(5)})
+        Session(data, params={1: bytes(5)})
     with pytest.raises(errors.ArgumentError, match="no operation has a constant 7"):
-        Network(data, params={7: weights.tobytes()})
+        Session(data, params={7: weights.tobytes()})
     with pytest.raises(errors.ArgumentError, match="expected the bytes of an XIR document"):
-        Network("small.json", params={})
+        Session("small.json", params={})
     document["ops"][1]["_type_key"] = "icraft::xir::HardOp"
     with pytest.raises(errors.UnsupportedError, match="triune compile"):
-        Network(json.dumps(document).encode(), params={1: weights.tobytes()})
+        Session(json.dumps(document).encode(), params={1: weights.tobytes()})
 
 
 def test_lists_that_say_they_are_endless_are_refused() -> None:

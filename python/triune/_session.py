@@ -264,9 +264,8 @@ class Session:
         self._path = source if isinstance(source, bytes) else os.path.abspath(source)
         self._threads = threads
         self._folder = folder
-        self._inputs = _infos(native.inputs, native.input_kinds)
-        self._outputs = _infos(native.outputs, native.output_kinds)
-        self._defaults = _infos(native.defaults, native.default_kinds)
+        described = zip((native.inputs, native.outputs, native.defaults), native.kinds, strict=True)
+        self._inputs, self._outputs, self._defaults = (_infos(*each) for each in described)
         self._dtypes = {info.name: _dtype(info.dtype) for info in (*self._inputs, *self._defaults)}
         self._kinds = {info.name: info.kind for info in (*self._inputs, *self._defaults)}
         self._places = {info.name: index for index, info in enumerate(self._outputs)}
@@ -559,7 +558,7 @@ class Session:
         """
         count = self._threads if threads is None else _thread_count(threads)
         other = type(self).__new__(type(self))
-        other._set(_native.Session(self._native, threads=count), self._source, count, self._folder)
+        other._set(_native.Session(sharing_weights=self._native, threads=count), self._source, count, self._folder)
         other._path = self._path
         return other
 

@@ -125,7 +125,7 @@ def test_optimized_dumps_fuse_as_others(test_data: Path) -> None:
     from triune import _native
 
     def kinds(name: str) -> list[str]:
-        plan = _native.Network(folder / f"{name}.mge").memory_plan()
+        plan = _native.Session(folder / f"{name}.mge").memory_plan()
         return sorted(kind for _, kind, *_ in plan["operators"])
 
     for name in ("resnet18_w16_64", "yoloxish"):

@@ -75,8 +75,8 @@ def test_the_interpreter_ends_cleanly(slow: Path, ending: str) -> None:
 NATIVE = """
 import sys, threading, time
 import numpy as np
-from triune._native import Network
-network = Network(sys.argv[1], threads=2)
+from triune._native import Session
+network = Session(sys.argv[1], threads=2)
 image = np.ones((4, 3, 128, 128), "float32")
 network.bind([image], [None])
 network.forward()

@@ -1,4 +1,4 @@
-//! Arrays that a network reads and writes in place, run after run.
+//! Arrays that a session reads and writes in place, run after run.
 //!
 //! Why it is sound. A [`Bound`] owns references to its arrays, so their memory lives at least as long; a run holds the
 //! `Bound` by an `Arc`, so a new binding cannot free what a run under way uses. Between runs, an array can be moved by
@@ -32,17 +32,17 @@ struct Array {
     bytes: usize,
 }
 
-/// A network's inputs and outputs.
+/// A session's inputs and outputs.
 pub(crate) struct Bound {
     inputs: Vec<Array>,
-    /// `None` where the network keeps the result itself.
+    /// `None` where the session keeps the result itself.
     outputs: Vec<Option<Array>>,
     plan: u64,
 }
 
 // SAFETY: the pointers are only followed under the conditions that the module describes, on whatever thread.
 unsafe impl Send for Bound {}
-// SAFETY: as above; a network runs one at a time, so no two threads write through them.
+// SAFETY: as above; a session runs one at a time, so no two threads write through them.
 unsafe impl Sync for Bound {}
 
 impl Array {
@@ -150,6 +150,16 @@ impl Inputs for Given<'_> {
 pub(crate) struct Taken<'a> {
     pub(crate) bound: &'a Bound,
     pub(crate) own: &'a mut [Option<Tensor>],
+}
+
+impl Taken<'_> {
+    /// The bytes of each output, `None` of one without an array.
+    pub(crate) fn arrays(&mut self) -> impl Iterator<Item = Option<&mut [u8]>> {
+        self.bound.outputs.iter().map(|array| {
+            // SAFETY: as for inputs; disjoint from every other bound array as `new` found, given out once, and borrowed as this is.
+            array.as_ref().map(|array| unsafe { std::slice::from_raw_parts_mut(array.data, array.bytes) })
+        })
+    }
 }
 
 impl Outputs for Taken<'_> {

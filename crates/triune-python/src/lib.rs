@@ -25,7 +25,6 @@ mod interpreter;
 mod interrupt;
 mod list;
 mod model_file;
-mod network;
 mod onnx;
 mod package;
 mod remote;
@@ -72,8 +71,6 @@ mod native {
     use super::instance::Instance;
     #[pymodule_export]
     use super::model_file::{convert, decrypt, encrypt, pack_model, unpack_model};
-    #[pymodule_export]
-    use super::network::Network;
     #[pymodule_export]
     use super::onnx::onnx_versions;
     #[pymodule_export]

@@ -1,31 +1,41 @@
 //! Any model file on this machine's CPU.
 
-use std::{path::PathBuf, sync::Arc};
+mod given;
+mod source;
+mod state;
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use numpy::PyUntypedArrayMethods;
-use pyo3::{
-    marker::Ungil,
-    prelude::*,
-    pybacked::PyBackedBytes,
-    types::{PyBytes, PyDict, PyList},
-};
+use pyo3::{marker::Ungil, prelude::*, types::PyDict};
 use triune::internals::{
-    fork::{Brief, Lock},
+    fork::{Brief, Forked, Lock},
     kernels::{
         CancelToken,
         cancel::{self, NoLock},
     },
     runtime::{
-        self, Dim, Model, ModelOptions, SessionOptions, StringTensor, Tensor, TensorMut, TensorRef, Value,
-        ValueInfo, ValueKind, ValueRef,
+        self, Dim, Model, ModelOptions, Outline, OutlineNode, OutlineValue, PlannedBuffer, Program,
+        SessionOptions, TensorMut, ValueInfo, ValueKind, ValueRef, Variable, target,
     },
-    tensor::{DType, MAX_RANK, OutOfMemory, Shape, memory},
+    tensor::{DType, MAX_RANK, Shape},
 };
 
+use self::{
+    given::{Given, Last, Parts, result},
+    source::Source,
+    state::{State, unbound},
+};
 use crate::{
-    array::{self, Input, Output},
+    array::{self, Output},
+    bound::{self, Expected},
     error::{self, InternalError, ReleasedError},
     list::List,
+    timeline::Timeline,
 };
 
 /// Stops the runs that it was given to.
@@ -45,99 +55,94 @@ impl Cancel {
     }
 }
 
-/// A model on this machine's CPU.
+/// A model on this machine's CPU: `run` takes arrays by name, `forward` those that `bind` named.
 #[pyclass(frozen, module = "triune._native")]
 pub(crate) struct Session {
-    inner: Lock<Inner>,
     model: Arc<Model>,
     /// Whether the outputs' shapes follow from the inputs'.
     is_fixed: bool,
+    state: Lock<State>,
+    /// Stops the calls that are under way; those that begin later are under another one.
     stop: Brief<CancelToken>,
     last: Brief<Option<Arc<Last>>>,
-}
-
-/// What the last run whose results were made anew took and gave: results of the next one like it are arrays of numpy's from the
-/// start, which its memory is cheaper for than bytes of zeros.
-struct Last {
-    inputs: Vec<Vec<usize>>,
-    outputs: Vec<(DType, Vec<usize>)>,
-}
-
-impl Last {
-    /// `None` where a value is no tensor.
-    fn of(inputs: &[Parts<'_>], outputs: &[Option<Value>], model: &Model) -> Option<Self> {
-        let outputs = outputs.iter().zip(model.outputs()).map(|(value, info)| match value {
-            Some(Value::Tensor(tensor)) if info.kind == ValueKind::Tensor => {
-                Some((tensor.dtype, tensor.shape.to_vec()))
-            }
-            _ => None,
-        });
-        let inputs = inputs.iter().map(|parts| parts.shape().map(<[usize]>::to_vec));
-        Some(Self { inputs: inputs.collect::<Option<_>>()?, outputs: outputs.collect::<Option<_>>()? })
-    }
-
-    fn is_for(&self, inputs: &[Parts<'_>]) -> bool {
-        self.inputs.len() == inputs.len()
-            && self.inputs.iter().zip(inputs).all(|(own, parts)| parts.shape() == Some(own))
-    }
-}
-
-/// The session, and one for the inputs with defaults that were given last.
-struct Inner {
-    session: runtime::Session,
-    options: SessionOptions,
-    other: Option<(Vec<String>, runtime::Session)>,
-}
-
-impl Inner {
-    /// What runs when these inputs are given besides those that have to be.
-    fn taking(&mut self, names: &[&str]) -> Result<&mut runtime::Session, runtime::Error> {
-        if names.is_empty() {
-            return Ok(&mut self.session);
-        }
-        let other = if let Some(other) = self.other.take().filter(|(own, _)| own == names) {
-            other
-        } else {
-            let model = self.session.model().taking(names)?;
-            let names = names.iter().map(|&name| name.to_owned()).collect();
-            (names, runtime::Session::of(model, &self.options)?)
-        };
-        Ok(&mut self.other.insert(other).1)
-    }
+    /// Apart from the state, as it is looked at with the interpreter held: nobody computes while holding it.
+    bound: Brief<Option<Arc<bound::Bound>>>,
 }
 
 /// Name, element type and extents (an int, or a name where the model leaves it open) of a model's input or output.
 type Described<'py> = (String, &'static str, Vec<Bound<'py, PyAny>>);
 
+/// Name, element type and extents; the latter are missing where nobody knows them yet.
+type Planned = (String, &'static str, Option<Vec<usize>>);
+
+/// Name, operator, names of its operands, elements.
+type Traced<'py> = (String, &'static str, Vec<String>, Bound<'py, PyAny>);
+
+/// Name, operator, names of its operands and results, arithmetic.
+type Outlined = (String, &'static str, Vec<String>, Vec<String>, Option<u64>);
+
+/// Dtype, shape, whether it is a constant.
+type OutlinedValue = (&'static str, Vec<usize>, bool);
+
 #[pymethods]
 impl Session {
-    /// Opens a model file, given as a path or as its bytes, or what another session has open, whose weights then are in memory
-    /// once. `threads` compute a run; 0 takes every CPU. External data of an ONNX model in bytes is looked for below `folder`.
+    /// Opens a model file, given as a path or as its bytes; or, with `sharing_weights`, the model that another session has,
+    /// whose weights then are in memory once: `model` is not looked at. The other one may be dropped. External data of an ONNX
+    /// model in bytes is looked for below `folder`.
+    ///
+    /// `threads` compute a run; 0 takes every CPU. Without `fusion`, every operator runs by itself. `compressed` says that the
+    /// tensors of a MegEngine file are, which the file does not tell. `sharing_scratch` names a session to share the memory of runs with: no two of
+    /// those that share it can run at once.
+    ///
+    /// `device` names a simulated device, or the file that describes one, to run the integer core of a quantized model on, with the results of the host;
+    /// `timeline` has its modelled time.
+    ///
+    /// An XIR document as bytes takes the bytes of its constants from `params`, by their `v_id`; they are copied. With `fake_qf`,
+    /// its quantized values are computed as the reals that they stand for.
+    ///
+    /// A model that says what shapes its inputs have is planned at once.
     ///
     /// Raises `FileError` if it cannot be read, `ArgumentError` if it is damaged, `UnsupportedError` if it holds an operator that
     /// does not run here.
     #[new]
-    #[pyo3(signature = (model, *, threads=1, folder=None))]
+    #[pyo3(signature = (model=None, *, threads=1, folder=None, fusion=true, compressed=false, device=None, sharing_weights=None, sharing_scratch=None, params=None, fake_qf=false))]
     fn new(
         py: Python<'_>,
-        model: &Bound<'_, PyAny>,
+        model: Option<&Bound<'_, PyAny>>,
         threads: usize,
         folder: Option<PathBuf>,
+        fusion: bool,
+        compressed: bool,
+        device: Option<&str>,
+        sharing_weights: Option<&Self>,
+        sharing_scratch: Option<&Self>,
+        params: Option<&Bound<'_, PyDict>>,
+        fake_qf: bool,
     ) -> PyResult<Self> {
-        let options = SessionOptions { threads, ..SessionOptions::default() };
-        let source = if let Ok(session) = model.cast::<Self>() {
-            Source::Open(Arc::clone(&session.get().model))
-        } else if let Ok(bytes) = model.cast::<PyBytes>() {
-            Source::Bytes(bytes.clone().into(), folder)
-        } else {
-            Source::File(model.extract()?)
+        let source = match sharing_weights {
+            Some(session) => Source::Open(Arc::clone(&session.model)),
+            None => Source::new(model, folder, params, fake_qf)?,
         };
-        let inner = error::detached(py, || runtime::Session::of(source.model()?, &options))?;
-        let session = inner.map_err(error::runtime)?;
-        let model = Arc::clone(session.model());
-        let is_fixed = !session.is_staged();
-        let inner = Lock::new(Inner { session, options, other: None });
-        Ok(Self { model, inner, is_fixed, stop: Brief::new(CancelToken::new()), last: Brief::new(None) })
+        let device = device.filter(|&name| name != "host").map(|name| target::device(Path::new(name)));
+        let device = device.transpose().map_err(error::runtime)?;
+        let state = error::detached(py, || {
+            let shared = |other: &Self| -> Result<_, Forked> {
+                Ok(Arc::clone(other.state.lock()?.session.workspace()))
+            };
+            let workspace = sharing_scratch.map(shared).transpose()?;
+            let model = source.model(ModelOptions { compressed })?;
+            let options = SessionOptions { threads, fusion, device, workspace };
+            State::new(runtime::Session::of(model, &options)?, options)
+        })?;
+        let state = state.map_err(error::runtime)?;
+        Ok(Self {
+            model: Arc::clone(state.session.model()),
+            is_fixed: !state.session.is_staged(),
+            state: Lock::new(state),
+            stop: Brief::default(),
+            last: Brief::default(),
+            bound: Brief::default(),
+        })
     }
 
     /// Name, dtype and shape of each input; an extent that the model leaves open is a name.
@@ -150,6 +155,40 @@ impl Session {
     #[getter]
     fn outputs<'py>(&self, py: Python<'py>) -> PyResult<Vec<Described<'py>>> {
         self.model.outputs().iter().map(|info| describe(py, info)).collect()
+    }
+
+    /// As `inputs`, those that may be left out: the model has constants for them.
+    #[getter]
+    fn defaults<'py>(&self, py: Python<'py>) -> PyResult<Vec<Described<'py>>> {
+        self.model.defaults().iter().map(|info| describe(py, info)).collect()
+    }
+
+    /// What each of `inputs`, `outputs` and `defaults` is: `tensor`, `strings`, `sequence`, `optional` or `optional sequence`.
+    #[getter]
+    fn kinds(&self) -> [Vec<&'static str>; 3] {
+        let names = |infos: &[ValueInfo]| infos.iter().map(|info| info.kind.name()).collect();
+        [names(self.model.inputs()), names(self.model.outputs()), names(&self.model.defaults())]
+    }
+
+    /// Name, dtype and shape of each input, and of each output: the inputs' shapes that are planned for, `None` before any are, and
+    /// the outputs', `None` before, and where they depend on data. After `forward`, these are those of that run.
+    #[getter]
+    fn planned(&self, py: Python<'_>) -> PyResult<(Vec<Planned>, Vec<Planned>)> {
+        let (shapes, results) = self.work(py, None, |state| {
+            let result = |index: usize| state.results.get(index)?.as_ref().map(|tensor| tensor.shape);
+            let results = state.output_shapes.iter().enumerate();
+            let results = results.map(|(index, shape)| shape.or_else(|| result(index)));
+            let shapes = state.shapes.as_ref().map(|shapes| shapes.iter().copied().map(Some).collect());
+            Ok((shapes, results.collect()))
+        })?;
+        let rows = |infos: &[ValueInfo], shapes: Vec<Option<Shape>>| -> Vec<Planned> {
+            let row = |(info, shape): (&ValueInfo, Option<Shape>)| {
+                (info.name.clone(), info.dtype.name(), shape.map(|shape| shape.to_vec()))
+            };
+            infos.iter().zip(shapes).map(row).collect()
+        };
+        let (inputs, outputs) = (self.model.inputs(), self.model.outputs());
+        Ok((rows(inputs, shapes.unwrap_or_else(|| vec![None; inputs.len()])), rows(outputs, results)))
     }
 
     /// What the file says of itself, by name; texts are empty where the format has no place for them.
@@ -172,30 +211,6 @@ impl Session {
         said.properties.iter().try_for_each(|(key, value)| properties.set_item(key, value))?;
         dict.set_item("properties", properties)?;
         Ok(dict)
-    }
-
-    /// As `inputs`, those that may be left out: the model has constants for them.
-    #[getter]
-    fn defaults<'py>(&self, py: Python<'py>) -> PyResult<Vec<Described<'py>>> {
-        self.model.defaults().iter().map(|info| describe(py, info)).collect()
-    }
-
-    /// What each input is: `tensor`, `strings`, `sequence`, `optional` or `optional sequence`.
-    #[getter]
-    fn input_kinds(&self) -> Vec<&'static str> {
-        self.model.inputs().iter().map(|info| info.kind.name()).collect()
-    }
-
-    /// What each of `defaults` is, as for `input_kinds`.
-    #[getter]
-    fn default_kinds(&self) -> Vec<&'static str> {
-        self.model.defaults().iter().map(|info| info.kind.name()).collect()
-    }
-
-    /// What each output is, as for `input_kinds`.
-    #[getter]
-    fn output_kinds(&self) -> Vec<&'static str> {
-        self.model.outputs().iter().map(|info| info.kind.name()).collect()
     }
 
     /// Computes every output, in the model's order, from a C-contiguous array per input, given by name; a list of them for a
@@ -253,12 +268,13 @@ impl Session {
                 None => None,
             });
         }
-        let token = cancel.map_or_else(CancelToken::new, |cancel| cancel.0.clone());
-        let results = self.stoppable(py, &token, |inner| {
-            let lists = parts.iter().map(Parts::owned).collect::<Result<Vec<_>, _>>()?;
+        let results = self.work(py, cancel, |state| {
+            let lists = parts.iter().map(Parts::owned).collect::<Result<Vec<_>, _>>();
+            let lists = lists.map_err(error::out_of_memory)?;
             let values: Vec<ValueRef<'_>> =
                 parts.iter().zip(&lists).map(|(parts, list)| parts.value(list)).collect();
-            inner.taking(&more)?.run_values(&values, &mut into)
+            let session = state.taking(&more).map_err(error::runtime)?;
+            session.run_values(&values, &mut into).map_err(error::runtime)
         })?;
         drop(targets);
         if remembers && results.iter().all(Option::is_some) {
@@ -278,7 +294,8 @@ impl Session {
     }
 
     /// Plans for inputs of these shapes, in the order of `inputs`, and returns the outputs' shapes, None for one that depends on
-    /// data. A later run with them starts at once.
+    /// data. A later run with them starts at once, and `bind` takes arrays of these shapes; those that are bound are let go. Plans
+    /// for earlier shapes are kept, some at least.
     ///
     /// Raises `ArgumentError` if the model does not take such shapes.
     fn prepare(&self, py: Python<'_>, shapes: List<List<usize>>) -> PyResult<Vec<Option<Vec<usize>>>> {
@@ -289,48 +306,246 @@ impl Session {
             Shape::new(dims).ok_or_else(|| error::argument(rank()))
         };
         let shapes: Vec<Shape> = shapes.iter().zip(names).map(shape).collect::<PyResult<_>>()?;
-        let known = self.detached(py, |inner| inner.session.prepare(&shapes))?;
-        Ok(known.into_iter().map(|known| known.map(|(_, shape)| shape.to_vec())).collect())
+        let known = self.work(py, None, |state| {
+            state.prepare(shapes).map_err(error::runtime)?;
+            Ok(state.output_shapes.clone())
+        })?;
+        self.rebind(None);
+        Ok(known.into_iter().map(|shape| shape.map(|shape| shape.to_vec())).collect())
     }
 
-    /// Starts or stops taking the time of every operator of a run.
-    fn profile(&self, py: Python<'_>, enable: bool) -> PyResult<()> {
-        self.detached(py, |inner| {
-            inner.session.profile(enable);
+    /// Names the arrays that every following `forward` reads and writes in place: C-contiguous, of the dtypes and shapes that
+    /// are planned for. For an output without an array (`None`), `output` has the result.
+    ///
+    /// An output shares memory with no other array. Raises `ArgumentError` if an array does not fit.
+    fn bind<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: List<Bound<'py, PyAny>>,
+        outputs: List<Option<Bound<'py, PyAny>>>,
+    ) -> PyResult<()> {
+        let (shapes, output_shapes, plan) =
+            self.work(py, None, |state| Ok((state.prepared()?, state.output_shapes.clone(), state.plan)))?;
+        let (own_inputs, own_outputs) = (self.model.inputs(), self.model.outputs());
+        for (what, expected, got) in
+            [("inputs", own_inputs.len(), inputs.len()), ("outputs", own_outputs.len(), outputs.len())]
+        {
+            if expected != got {
+                return Err(error::argument(format!("{what}: expected {expected} arrays, got {got}")));
+            }
+        }
+        let inputs: Vec<_> = inputs
+            .into_iter()
+            .zip(own_inputs.iter().zip(&shapes))
+            .map(|(object, (info, shape))| (object, Expected::new("input", info, shape)))
+            .collect();
+        let outputs = outputs
+            .into_iter()
+            .zip(own_outputs.iter().zip(&output_shapes))
+            .map(|(object, (info, shape))| match (object, shape) {
+                (None, _) => Ok(None),
+                (Some(object), Some(shape)) => Ok(Some((object, Expected::new("output", info, shape)))),
+                (Some(_), None) => Err(error::argument(format!(
+                    "output '{}': expected None, as its shape depends on data, got an array",
+                    info.name
+                ))),
+            })
+            .collect::<PyResult<Vec<_>>>()?;
+        let new = Arc::new(bound::Bound::new(&inputs, &outputs, plan)?);
+        self.rebind(Some(new));
+        self.work(py, None, |state| {
+            state.results.clear();
             Ok(())
         })
     }
 
-    /// Name, operator and seconds of each operator of the last run, as `Network.operator_times` has them.
+    /// Computes the outputs from what the bound inputs hold. Calls from several threads run one after the other.
+    ///
+    /// Raises `ArgumentError` if nothing is bound, or an array was resized since, `ForkedError` in a child of a fork that came upon
+    /// a run, `ReleasedError` if `stop` was called meanwhile.
+    fn forward(&self, py: Python<'_>) -> PyResult<()> {
+        let bound = self.bound.lock().clone().ok_or_else(unbound)?;
+        let _held = bound.hold(py)?;
+        self.work(py, None, |state| state.run(&bound))
+    }
+
+    /// Every value of the model for what the bound inputs hold, inputs first, then in execution order: its name, the operator
+    /// that makes it (`Input` for an input), the names of that operator's operands, and the elements. No operators are fused.
+    ///
+    /// The first call, and one for other shapes, compiles the model anew. Raises `ArgumentError` as `forward`, `UnsupportedError` if an operator does not run by itself.
+    fn trace<'py>(&self, py: Python<'py>) -> PyResult<Vec<Traced<'py>>> {
+        let bound = self.bound.lock().clone().ok_or_else(unbound)?;
+        let _held = bound.hold(py)?;
+        let found = self.work(py, None, |state| state.trace(&bound))?;
+        found
+            .into_iter()
+            .map(|variable| {
+                let Variable { name, operator, operands, value } = variable;
+                let value = array::from_bytes(py, value.dtype, &value.shape, value.bytes)?;
+                Ok((name, operator, operands, value))
+            })
+            .collect()
+    }
+
+    /// Starts or stops taking the time of every operator of every run.
+    fn profile(&self, py: Python<'_>, enable: bool) -> PyResult<()> {
+        self.work(py, None, |state| {
+            state.session.profile(enable);
+            Ok(())
+        })
+    }
+
+    /// Name, operator and seconds of each operator of the last run, in execution order; empty unless `profile` was asked for
+    /// before it. Operators that were fused into others, or only change how their operand is seen, are left out. What ran
+    /// on a device is one entry, with the device's name and `Device` for an operator: the time that simulating it took.
     fn operator_times(&self, py: Python<'_>) -> PyResult<Vec<(String, String, f64)>> {
-        let times = self.detached(py, |inner| Ok(inner.session.operator_times()))?;
+        let times = self.work(py, None, |state| Ok(state.session.operator_times()))?;
         Ok(times.into_iter().map(|time| (time.name, time.kind, time.nanos as f64 * 1e-9)).collect())
+    }
+
+    /// The operators of the last run as they ran, fused, in execution order: of each its name, the operator, the names of its
+    /// operands and results, and how many additions and multiplications it takes, `None` where nobody counts them; and by
+    /// name, dtype, shape and whether it is a constant of every tensor that they read or make. Of a model with extents that
+    /// depend on data: what has been compiled, and what ran since `profile` was asked for.
+    ///
+    /// Raises `ArgumentError` before the inputs' shapes are known.
+    fn outline(&self, py: Python<'_>) -> PyResult<(Vec<Outlined>, HashMap<String, OutlinedValue>)> {
+        let Outline { values, nodes } = self.work(py, None, |state| {
+            let shapes = state.prepared()?;
+            // What is planned for is the last plan that was used.
+            state.session.prepare(&shapes).map_err(error::runtime)?;
+            Ok(state.session.outline())
+        })?;
+        let names = |positions: Vec<usize>| -> Vec<String> {
+            positions.into_iter().map(|position| values[position].name.clone()).collect()
+        };
+        let node = |node: OutlineNode| {
+            (node.name, node.kind, names(node.inputs), names(node.outputs), node.operations)
+        };
+        let nodes = nodes.into_iter().map(node).collect();
+        let value =
+            |value: OutlineValue| (value.name, (value.dtype.name(), value.shape.to_vec(), value.constant));
+        Ok((nodes, values.into_iter().map(value).collect()))
+    }
+
+    /// Where feature maps lie in memory, and when: `bytes` in all; `lower_bound`, what no plan can do without; `buffers`, each
+    /// (offset, bytes, first command, one past the last); `operators`, each (name, operator, first command, one past the
+    /// last); `inputs` and `outputs`, each (name, bytes), `None` for bytes that depend on data; `weights`, the bytes of the
+    /// model's weights.
+    ///
+    /// Of a model with a core on a device, the core's: first the `near` bytes of the maps that stay near the array, behind them
+    /// those in the far memory; `weights` are the core's constants as they lie in the device, beside what weights stages
+    /// on the host have. Of a model with extents that depend on data: what has been compiled, stage by stage, commands
+    /// counted through, `bytes` and `near` of the stage with the most.
+    ///
+    /// Raises `ArgumentError` before the inputs' shapes are known.
+    fn memory_plan<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (programs, weights, shapes, results) = self.work(py, None, |state| {
+            let shapes = state.prepared()?;
+            let programs = state.session.programs(&shapes).map_err(error::runtime)?;
+            let programs: Vec<Program> = programs.into_iter().cloned().collect();
+            let tables = usize::try_from(state.session.workspace().table_bytes()).unwrap_or(usize::MAX);
+            let weights = state.session.model().library().bytes().saturating_add(tables);
+            Ok((programs, weights, shapes, state.output_shapes.clone()))
+        })?;
+        let plan = PyDict::new(py);
+        let total = |program: &Program| program.resident_bytes().saturating_add(program.scratch_bytes);
+        let largest = programs.iter().max_by_key(|program| total(program));
+        plan.set_item("bytes", largest.map_or(0, total))?;
+        plan.set_item("near", largest.map_or(0, Program::resident_bytes))?;
+        let least = |program: &Program| {
+            let near = program.residency.map_or(0, |residency| residency.lower_bound);
+            near.saturating_add(program.scratch_lower_bound)
+        };
+        plan.set_item("lower_bound", programs.iter().map(least).max().unwrap_or(0))?;
+        let (mut buffers, mut operators, mut start) = (Vec::new(), Vec::new(), 0);
+        for program in &programs {
+            let at = |command: u32| start + command;
+            let behind =
+                |segment: u8| if segment == Program::RESIDENT { 0 } else { program.resident_bytes() };
+            let place = |b: &PlannedBuffer| b.offset.saturating_add(behind(b.segment));
+            buffers.extend(program.buffers.iter().map(|b| (place(b), b.bytes, at(b.first), at(b.last))));
+            operators.extend(program.operators.iter().map(|o| (&o.name, &o.kind, at(o.first), at(o.last))));
+            start += program.operators.iter().map(|o| o.last).max().unwrap_or(0);
+        }
+        plan.set_item("buffers", buffers)?;
+        plan.set_item("operators", operators)?;
+        let bytes = |(info, shape): (&ValueInfo, Option<Shape>)| {
+            let elements = shape.map(|shape| shape.iter().product::<usize>());
+            (info.name.clone(), elements.map(|elements| elements * info.dtype.bytes()))
+        };
+        let inputs = self.model.inputs().iter().zip(shapes.into_iter().map(Some)).map(bytes);
+        plan.set_item("inputs", inputs.collect::<Vec<_>>())?;
+        plan.set_item("outputs", self.model.outputs().iter().zip(results).map(bytes).collect::<Vec<_>>())?;
+        // The host's are in the library, once for all programs.
+        let on_device = programs.iter().filter(|program| program.target != "host");
+        let constants: usize = on_device.map(|program| program.constants.len()).sum();
+        plan.set_item("weights", weights.saturating_add(constants))?;
+        Ok(plan)
+    }
+
+    /// The modelled time of the core on the device, `None` when all of the model runs on the host.
+    ///
+    /// Raises `ArgumentError` before the inputs' shapes are known.
+    fn timeline(&self, py: Python<'_>) -> PyResult<Option<Timeline>> {
+        self.work(py, None, |state| {
+            let shapes = state.prepared()?;
+            Ok(state.session.deployment(&shapes).map_err(error::runtime)?.map(Timeline::new))
+        })
+    }
+
+    /// Bytes of packed weights that this session, and those that share them, have in memory.
+    #[getter]
+    fn weight_bytes(&self, py: Python<'_>) -> PyResult<usize> {
+        self.work(py, None, |state| Ok(state.session.model().library().packed_bytes()))
+    }
+
+    /// Bytes of memory for feature maps, inputs and outputs.
+    #[getter]
+    fn scratch_bytes(&self, py: Python<'_>) -> PyResult<u64> {
+        self.work(py, None, |state| Ok(state.session.workspace().bytes()))
+    }
+
+    /// Bytes of weights, as the model has them, and of feature maps: what a run goes through, about.
+    #[getter]
+    fn run_bytes(&self, py: Python<'_>) -> PyResult<u64> {
+        self.work(py, None, |state| {
+            Ok(state.session.workspace().bytes().saturating_add(self.model.library().bytes() as u64))
+        })
+    }
+
+    /// Returns whether a thread is at work with it that is not in this process.
+    fn forked(&self) -> bool {
+        self.state.is_forked()
+    }
+
+    /// Sets of input shapes that plans are kept for.
+    #[getter]
+    fn plans(&self, py: Python<'_>) -> PyResult<usize> {
+        self.work(py, None, |state| Ok(state.session.plans()))
+    }
+
+    /// What the last `forward` gave for output `index`, as a new array.
+    ///
+    /// Raises `ArgumentError` if there is no such output, an array is bound to it, or nothing ran yet.
+    fn output<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyAny>> {
+        let Some(info) = self.model.outputs().get(index) else {
+            let text = format!("index: expected less than {}, got {index}", self.model.outputs().len());
+            return Err(error::argument(text));
+        };
+        let result = self.work(py, None, |state| Ok(state.results.get(index).cloned().flatten()))?;
+        let result = result.ok_or_else(|| {
+            let name = &info.name;
+            error::argument(format!(
+                "output '{name}': no result; it needs a forward without an array bound to it"
+            ))
+        })?;
+        array::from_bytes(py, result.dtype, &result.shape, result.bytes)
     }
 }
 
 /// An array that a result is written to, with its type and shape.
 type Target<'py> = (DType, Vec<usize>, Output<'py>);
-
-/// Where a session's model comes from.
-enum Source {
-    File(PathBuf),
-    Bytes(PyBackedBytes, Option<PathBuf>),
-    Open(Arc<Model>),
-}
-
-impl Source {
-    fn model(self) -> Result<Arc<Model>, runtime::Error> {
-        let options = ModelOptions::default();
-        match self {
-            Self::File(path) => Model::open(&path, &options),
-            // The weights stay where Python has them.
-            Self::Bytes(bytes, folder) => {
-                Model::from_bytes_beside(bytes::Bytes::from_owner(bytes), folder.as_deref(), &options)
-            }
-            Self::Open(model) => Ok(model),
-        }
-    }
-}
 
 impl Session {
     /// Adds an array for each result that the caller has none for, if their shapes are known, and returns those arrays' types:
@@ -379,38 +594,40 @@ impl Session {
         out.iter().zip(self.model.outputs()).enumerate().map(target).collect()
     }
 
-    /// Works with the session without the interpreter.
-    fn detached<T: Ungil + Send>(
-        &self,
-        py: Python<'_>,
-        work: impl Ungil + Send + FnOnce(&mut Inner) -> Result<T, runtime::Error>,
-    ) -> PyResult<T> {
-        self.stoppable(py, &CancelToken::new(), work)
+    /// Replaces the bound arrays. They may be the last owners of objects whose end runs Python code, which a fork must not have to
+    /// wait for.
+    fn rebind(&self, new: Option<Arc<bound::Bound>>) {
+        let old = std::mem::replace(&mut *self.bound.lock(), new);
+        drop(old);
     }
 
-    /// The same for work that a token stops as well.
-    fn stoppable<T: Ungil + Send>(
+    /// Works with the state without the interpreter, until `stop` or a token stops it.
+    fn work<T: Ungil + Send>(
         &self,
         py: Python<'_>,
-        token: &CancelToken,
-        work: impl Ungil + Send + FnOnce(&mut Inner) -> Result<T, runtime::Error>,
+        cancel: Option<&Cancel>,
+        work: impl Ungil + Send + FnOnce(&mut State) -> PyResult<T>,
     ) -> PyResult<T> {
         let stop = self.stop.lock().clone();
+        let token = cancel.map(|cancel| &cancel.0);
         let locked = || {
-            let mut inner = cancel::lock(&self.inner).map_err(|no| match no {
+            let mut state = cancel::lock(&self.state).map_err(|no| match no {
                 NoLock::Cancelled => stopped(),
                 no => error::no_lock(no),
             })?;
-            if self.inner.is_poisoned() {
+            if self.state.is_poisoned() {
                 return Err(InternalError::new_err("an earlier run failed midway"));
             }
-            let done = work(&mut inner);
-            if stop.is_cancelled() || token.is_cancelled() {
+            let done = work(&mut state);
+            if stop.is_cancelled() || token.is_some_and(CancelToken::is_cancelled) {
                 return Err(stopped());
             }
-            done.map_err(error::runtime)
+            done
         };
-        error::stoppable(py, Some(&stop), || token.during(locked))?
+        error::stoppable(py, Some(&stop), || match token {
+            Some(token) => token.during(locked),
+            None => locked(),
+        })?
     }
 }
 
@@ -418,121 +635,9 @@ fn stopped() -> PyErr {
     ReleasedError::new_err("the run was stopped")
 }
 
-/// An array that a run takes, which nobody changes meanwhile.
-struct Array<'py> {
-    dtype: DType,
-    shape: Vec<usize>,
-    input: Input<'py>,
-}
-
-/// What a run takes for an input.
-enum Given<'py> {
-    Tensor(Array<'py>),
-    Sequence(Vec<Array<'py>>),
-    Strings(StringTensor),
-    Nothing,
-}
-
-impl<'py> Given<'py> {
-    fn new(info: &ValueInfo, object: &Bound<'py, PyAny>) -> PyResult<Self> {
-        let name = format!("input '{}'", info.name);
-        let array = |name: &str, object: &Bound<'py, PyAny>| -> PyResult<Array<'py>> {
-            let array = array::check(name, object, info.dtype, None)?;
-            let shape = array.shape().to_vec();
-            if info.kind != ValueKind::Tensor && shape.len() > MAX_RANK {
-                let text = format!("{name}: expected {MAX_RANK} dimensions at most, got {}", shape.len());
-                return Err(error::argument(text));
-            }
-            Ok(Array { dtype: info.dtype, shape, input: Input::new(name, array)? })
-        };
-        match info.kind {
-            ValueKind::Optional | ValueKind::OptionalSequence if object.is_none() => Ok(Self::Nothing),
-            ValueKind::Strings => Ok(Self::Strings(array::strings(&name, object)?)),
-            ValueKind::Tensor | ValueKind::Optional => Ok(Self::Tensor(array(&name, object)?)),
-            ValueKind::Sequence | ValueKind::OptionalSequence => {
-                let Ok(list) = object.cast::<PyList>() else {
-                    let got = object.get_type().name()?;
-                    let text = format!("{name}: expected a list of arrays of {}, got {got}", info.dtype);
-                    return Err(error::argument(text));
-                };
-                let arrays = list.iter().enumerate();
-                let arrays = arrays.map(|(index, object)| array(&format!("{name}[{index}]"), &object));
-                Ok(Self::Sequence(arrays.collect::<PyResult<_>>()?))
-            }
-        }
-    }
-
-    fn parts(&self) -> PyResult<Parts<'_>> {
-        Ok(match self {
-            Self::Tensor(array) => Parts::Tensor(array.tensor()?),
-            Self::Sequence(list) => Parts::Sequence(list.iter().map(Array::tensor).collect::<PyResult<_>>()?),
-            Self::Strings(strings) => Parts::Strings(strings),
-            Self::Nothing => Parts::Nothing,
-        })
-    }
-}
-
-impl Array<'_> {
-    fn tensor(&self) -> PyResult<TensorRef<'_>> {
-        Ok(TensorRef { dtype: self.dtype, shape: &self.shape, bytes: self.input.bytes()? })
-    }
-}
-
-/// The elements of what a run takes.
-enum Parts<'a> {
-    Tensor(TensorRef<'a>),
-    Sequence(Vec<TensorRef<'a>>),
-    Strings(&'a StringTensor),
-    Nothing,
-}
-
-impl<'a> Parts<'a> {
-    /// The tensors of a list, copied.
-    fn owned(&self) -> Result<Vec<Tensor>, OutOfMemory> {
-        let Self::Sequence(list) = self else { return Ok(Vec::new()) };
-        let mut owned = memory::with_room(list.len())?;
-        for tensor in list {
-            let bytes = memory::copied(tensor.bytes)?;
-            // Arrays of more axes have been refused.
-            let shape = Shape::new(tensor.shape).unwrap_or_else(|| Shape::from([0]));
-            owned.push(Tensor { dtype: tensor.dtype, shape, bytes });
-        }
-        Ok(owned)
-    }
-
-    /// A tensor's.
-    fn shape(&self) -> Option<&[usize]> {
-        match self {
-            Self::Tensor(tensor) => Some(tensor.shape),
-            Self::Sequence(_) | Self::Strings(_) | Self::Nothing => None,
-        }
-    }
-
-    fn value(&self, list: &'a [Tensor]) -> ValueRef<'a> {
-        match self {
-            Self::Tensor(tensor) => ValueRef::Tensor(*tensor),
-            Self::Sequence(_) => ValueRef::Sequence(list),
-            Self::Strings(strings) => ValueRef::Strings(strings),
-            Self::Nothing => ValueRef::Nothing,
-        }
-    }
-}
-
-/// A result as Python has it.
-fn result(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
-    let array = |tensor: Tensor| array::from_bytes(py, tensor.dtype, &tensor.shape, tensor.bytes);
-    match value {
-        Value::Tensor(tensor) => array(tensor),
-        Value::Sequence(list) => {
-            let arrays = PyList::empty(py);
-            for (index, tensor) in list.into_iter().enumerate() {
-                array::heed_signals(py, index)?;
-                arrays.append(array(tensor)?)?;
-            }
-            Ok(arrays.into_any())
-        }
-        Value::Strings(strings) => array::from_strings(py, &strings),
-        Value::Nothing => Ok(py.None().into_bound(py)),
+impl<'a> Expected<'a> {
+    fn new(what: &str, info: &ValueInfo, shape: &'a Shape) -> Self {
+        Self { name: format!("{what} '{}'", info.name), dtype: info.dtype, shape }
     }
 }
 

@@ -90,14 +90,13 @@ def shapes_of(
 
 
 def _model(path: Path, given: Mapping[str, Sequence[int]]) -> dict[str, Any]:
-    from triune import Session, _native
+    from triune import Session
 
     session = Session(path)
     said = session.metadata
     shapes = shapes_of(session.inputs, given)
-    network = _native.Network(path)
-    network.prepare([list(shapes[info.name]) for info in session.inputs])
-    nodes, values = network.outline()
+    session.prepare(shapes)
+    nodes, values = session._native.outline()
     counted = sum(operations for *_, operations in nodes if operations)
     kinds = Counter(kind for _, kind, *_ in nodes)
     weights = {name: value for name, value in values.items() if value[2]}
@@ -122,7 +121,7 @@ def _model(path: Path, given: Mapping[str, Sequence[int]]) -> dict[str, Any]:
         "weights_bytes": sum(
             size * _itemsize(dtype) for size, (dtype, *_) in zip(sizes, weights.values(), strict=True)
         ),
-        "run_bytes": network.scratch_bytes,
+        "run_bytes": session._native.scratch_bytes,
     }
 
 

@@ -51,13 +51,13 @@ class Port:
     """An input or output: its tensor, and how the model wants it."""
 
     def __init__(
-        self, index: int, described: tuple[str, str, list[int] | None], declared: list[int | None], what: str
+        self, index: int, planned: tuple[str, str, list[int] | None], declared: list[int | str], what: str
     ) -> None:
         """Take what the native module says of it: as it is planned for, and the extents as the model gives them.
 
         Raises RuntimeError if no tensor can be of its element type.
         """
-        name, dtype, shape = described
+        name, dtype, shape = planned
         if dtype not in _KINDS:
             raise failure(f"{what} {name!r} is of {dtype}, which no tensor can have; there are {', '.join(_KINDS)}")
         self.index = index
@@ -68,7 +68,7 @@ class Port:
         self.tensor: LiteTensor
         # The model's own idea of the shape: () for a scalar, which is a tensor of one element here.
         self.shape: Shape | None = None if shape is None else tuple(shape)
-        self._declared: Shape = tuple(-1 if extent is None else extent for extent in declared)
+        self._declared: Shape = tuple(-1 if isinstance(extent, str) else extent for extent in declared)
         self.staged: npt.NDArray[Any] | None = None
 
     @property
@@ -110,7 +110,7 @@ class Binding:
 
     def __init__(
         self,
-        native: _native.Network,
+        native: _native.Session,
         settings: Settings,
         packed: tuple[list[LiteIO], list[LiteIO]],
         asked: tuple[list[LiteIO], list[LiteIO]],
@@ -128,11 +128,11 @@ class Binding:
         self.title = title
         self.inputs, self.outputs = (
             [
-                Port(index, described, extents, what)
-                for index, (described, extents) in enumerate(zip(ports, declared, strict=True))
+                Port(index, planned, extents, what)
+                for index, (planned, (_, _, extents)) in enumerate(zip(ports, declared, strict=True))
             ]
             for what, ports, declared in zip(
-                ("input", "output"), (native.inputs, native.outputs), native.declared, strict=True
+                ("input", "output"), native.planned, (native.inputs, native.outputs), strict=True
             )
         )
         self.computed = False

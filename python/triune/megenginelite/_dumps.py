@@ -44,7 +44,7 @@ class _Variable:
     value: npt.NDArray[Any]
 
 
-def _trace(native: _native.Network) -> list[_Variable]:
+def _trace(native: _native.Session) -> list[_Variable]:
     found = []
     for index, (name, kind, operands, value) in enumerate(native.trace()):
         # MegEngine has no tensors without axes.
@@ -63,7 +63,7 @@ def _named(what: str) -> Iterator[None]:
         raise FileError(f"{what}: {error}") from None
 
 
-def text(native: _native.Network, file: str) -> Callable[[], None]:
+def text(native: _native.Session, file: str) -> Callable[[], None]:
     """Open a text file, and return what appends all results of a run to it.
 
     Raises RuntimeError if the file cannot be written.
@@ -123,7 +123,7 @@ def _statistics(array: npt.NDArray[Any]) -> str:
     return f"{found} sd={math.sqrt(max(variance, 0)) if math.isfinite(variance) else variance:.3g}"
 
 
-def binary(native: _native.Network, folder: str) -> Callable[[], None]:
+def binary(native: _native.Session, folder: str) -> Callable[[], None]:
     """Return what writes all results of a run to a directory, a file for each, named by its number in hexadecimal.
 
     Raises RuntimeError if there is no such directory.

@@ -45,7 +45,7 @@ class Drawing:
     are operators, too, with MegEngine's.
     """
 
-    def __init__(self, native: _native.Network, npu: str) -> None:
+    def __init__(self, native: _native.Session, npu: str) -> None:
         """Look at a network that has a plan. `npu` is MegEngine's name for the device, where there is one."""
         nodes, self._values = native.outline()
         timeline = native.timeline()
@@ -158,7 +158,7 @@ class _Time:
         return {"start": self.start, "kern": self.start + _NANOSECOND, "end": end}
 
 
-def _operator_times(native: _native.Network, npu: str) -> list[_Time]:
+def _operator_times(native: _native.Session, npu: str) -> list[_Time]:
     """Return the times of all operators of the last run.
 
     On an NPU they are modelled, and operators that follow each other may overlap.
@@ -180,7 +180,7 @@ def _operator_times(native: _native.Network, npu: str) -> list[_Time]:
     return found
 
 
-def write_profile(native: _native.Network, file: str, npu: str, notes: list[str]) -> None:
+def write_profile(native: _native.Session, file: str, npu: str, notes: list[str]) -> None:
     """Write the times of the last run as JSON; `npu` is MegEngine's name for the device, where there is one.
 
     Operators that only change how their operand is seen take no time, and have none. The host's times of operators on an

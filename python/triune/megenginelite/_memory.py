@@ -21,7 +21,7 @@ _VIEWS = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"}
 """Operators that only change how memory is seen: they run nowhere."""
 
 
-def write_memory(native: _native.Network, folder: str, npu: str) -> None:
+def write_memory(native: _native.Session, folder: str, npu: str) -> None:
     """Write the memory plan: as the vendor's tools read it (``StaticMemoryInfo.json``, with the network in ``graph.json``),
     with what else there is to say (``memory.json``), and as a picture (``memory.svg``).
 

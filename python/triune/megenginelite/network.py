@@ -167,7 +167,7 @@ class LiteNetwork(Configured):
             settings.compressed = src_network._settings.compressed
             self._open(src_network._model, native, settings)
 
-    def _open(self, model: Model, weights_of: _native.Network | None, settings: Settings) -> None:
+    def _open(self, model: Model, weights_of: _native.Session | None, settings: Settings) -> None:
         settings.check_levels()
         self._report(model.title, settings)
         _devices.check(settings.device_type, settings.device_id)
@@ -183,7 +183,7 @@ class LiteNetwork(Configured):
         if self._memory_of is not None:
             options["sharing_scratch"] = self._memory_of._loaded().native
         try:
-            native = _native.Network(model.source, **options)
+            native = _native.Session(model.source, **options)
         except RuntimeError as error:
             raise model.explained(error) from None
         packed, asked = model.ios, self.network_io

@@ -63,10 +63,10 @@ class Plan:
             options["model"] = document(ops, inputs, outputs, open_extents)
             options["params"] = parameters(ops)
             options["fake_qf"] = fake_qf
-        self._native: _native.Network = self._call(lambda: _native.Network(**options))
+        self._native: _native.Session = self._call(lambda: _native.Session(**options))
         self._call(lambda: self._native.prepare([list(shape) for shape in shapes]))
-        self._inputs = [np.dtype(dtype) for _, dtype, _ in self._native.inputs]
-        self._outputs = [(np.dtype(dtype), shape) for _, dtype, shape in self._native.outputs]
+        planned = self._native.planned
+        self._inputs, self._outputs = ([(np.dtype(dtype), shape) for _, dtype, shape in rows] for rows in planned)
 
     def run(
         self,
@@ -79,7 +79,7 @@ class Plan:
 
         Raises InternalError that names the operation.
         """
-        given = [np.require(array, dtype, ["C", "A"]) for array, dtype in zip(inputs, self._inputs, strict=True)]
+        given = [np.require(array, dtype, ["C", "A"]) for array, (dtype, _) in zip(inputs, self._inputs, strict=True)]
         results: list[Elements | None] = []
         for (dtype, shape), place in zip(self._outputs, places, strict=True):
             fits = place is not None and place.dtype == dtype and list(place.shape) == shape

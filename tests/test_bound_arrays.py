@@ -1,4 +1,4 @@
-"""`triune._native.Network`: arrays bound once, read and written in place by every run."""
+"""`triune._native.Session`: arrays bound once, read and written in place by every run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 import triune
 from triune import errors
-from triune._native import Network
+from triune._native import Session
 from triune.models import DIGITS_INT8, digits_held_out
 
 Array = npt.NDArray[np.float32]
@@ -32,64 +32,64 @@ def _expected(images: Array) -> Array:
     return result
 
 
-def _prepared(count: int) -> Network:
-    network = Network(DIGITS_INT8)
-    assert network.prepare([(count, 1, 8, 8)]) == [[count, 10]]
-    return network
+def _prepared(count: int) -> Session:
+    session = Session(DIGITS_INT8)
+    assert session.prepare([(count, 1, 8, 8)]) == [[count, 10]]
+    return session
 
 
 def test_open_extents_wait_for_prepare() -> None:
-    network = Network(DIGITS_INT8.read_bytes())
-    assert network.inputs == [("image", "float32", None)]
-    assert network.outputs == [("logits", "float32", None)]
+    session = Session(DIGITS_INT8.read_bytes())
+    assert session.planned[0] == [("image", "float32", None)]
+    assert session.planned[1] == [("logits", "float32", None)]
     with pytest.raises(errors.ArgumentError, match="call prepare first"):
-        network.bind([np.zeros((1, 1, 8, 8), np.float32)], [None])
-    assert network.prepare([(2, 1, 8, 8)]) == [[2, 10]]
-    assert network.inputs == [("image", "float32", [2, 1, 8, 8])]
-    assert network.outputs == [("logits", "float32", [2, 10])]
+        session.bind([np.zeros((1, 1, 8, 8), np.float32)], [None])
+    assert session.prepare([(2, 1, 8, 8)]) == [[2, 10]]
+    assert session.planned[0] == [("image", "float32", [2, 1, 8, 8])]
+    assert session.planned[1] == [("logits", "float32", [2, 10])]
 
 
 def test_reads_and_writes_in_place(images: Array) -> None:
-    network = _prepared(3)
+    session = _prepared(3)
     source, result = images[:3].copy(), np.zeros((3, 10), np.float32)
-    network.bind([source], [result])
+    session.bind([source], [result])
     for start in (0, 3, 4):
         source[:] = images[start : start + 3]
-        network.forward()
+        session.forward()
         assert np.array_equal(result, _expected(source))
 
 
 def test_results_without_an_array(images: Array) -> None:
-    network = _prepared(7)
-    network.bind([images], [None])
+    session = _prepared(7)
+    session.bind([images], [None])
     with pytest.raises(errors.ArgumentError, match="'logits': no result"):
-        network.output(0)
-    network.forward()
-    first = network.output(0)
+        session.output(0)
+    session.forward()
+    first = session.output(0)
     assert np.array_equal(first, _expected(images))
     images[:] = 0
-    network.forward()
-    assert not np.array_equal(first, network.output(0))
+    session.forward()
+    assert not np.array_equal(first, session.output(0))
     with pytest.raises(errors.ArgumentError, match="index: expected less than 1, got 1"):
-        network.output(1)
+        session.output(1)
     result = np.zeros((7, 10), np.float32)
-    network.bind([images], [result])
-    network.forward()
+    session.bind([images], [result])
+    session.forward()
     with pytest.raises(errors.ArgumentError, match="no result"):
-        network.output(0)
+        session.output(0)
 
 
 def test_another_plan_lets_arrays_go(images: Array) -> None:
-    network = _prepared(7)
-    network.bind([images], [None])
-    network.prepare([(2, 1, 8, 8)])
+    session = _prepared(7)
+    session.bind([images], [None])
+    session.prepare([(2, 1, 8, 8)])
     with pytest.raises(errors.ArgumentError, match="no arrays are bound"):
-        network.forward()
+        session.forward()
     with pytest.raises(errors.ArgumentError, match=r"'image': expected shape \(2, 1, 8, 8\), got \(7, 1, 8, 8\)"):
-        network.bind([images], [None])
-    network.bind([images[:2]], [None])
-    network.forward()
-    assert np.array_equal(network.output(0), _expected(images[:2]))
+        session.bind([images], [None])
+    session.bind([images[:2]], [None])
+    session.forward()
+    assert np.array_equal(session.output(0), _expected(images[:2]))
 
 
 @pytest.mark.parametrize(
@@ -102,15 +102,15 @@ def test_another_plan_lets_arrays_go(images: Array) -> None:
     ],
 )
 def test_shapes_that_do_not_fit(shapes: Any, text: str) -> None:
-    network = _prepared(1)
+    session = _prepared(1)
     with pytest.raises(errors.ArgumentError, match=text):
-        network.prepare(shapes)
+        session.prepare(shapes)
     # What was planned stays.
-    assert network.outputs == [("logits", "float32", [1, 10])]
+    assert session.planned[1] == [("logits", "float32", [1, 10])]
 
 
 def test_arrays_that_do_not_fit(images: Array) -> None:
-    network = _prepared(7)
+    session = _prepared(7)
     result = np.zeros((7, 10), np.float32)
     locked = result.copy()
     locked.flags.writeable = False
@@ -125,59 +125,71 @@ def test_arrays_that_do_not_fit(images: Array) -> None:
     ]
     for inputs, outputs, text in cases:
         with pytest.raises(errors.ArgumentError, match=text):
-            network.bind(inputs, outputs)
+            session.bind(inputs, outputs)
 
 
 def test_an_output_has_memory_of_its_own() -> None:
-    network = _prepared(1)
+    session = _prepared(1)
     memory = np.zeros(100, np.float32)
     source = memory[:64].reshape(1, 1, 8, 8)
     with pytest.raises(errors.ArgumentError, match="'logits': expected memory of its own"):
-        network.bind([source], [memory[60:70].reshape(1, 10)])
-    network.bind([source], [memory[64:74].reshape(1, 10)])
-    network.forward()
+        session.bind([source], [memory[60:70].reshape(1, 10)])
+    session.bind([source], [memory[64:74].reshape(1, 10)])
+    session.forward()
     assert memory[64:74].any()
     # Right before it is beside it, too.
     logits, memory[10:74] = memory[64:74].copy(), memory[:64].copy()
-    network.bind([memory[10:74].reshape(1, 1, 8, 8)], [memory[:10].reshape(1, 10)])
-    network.forward()
+    session.bind([memory[10:74].reshape(1, 1, 8, 8)], [memory[:10].reshape(1, 10)])
+    session.forward()
     assert np.array_equal(memory[:10], logits)
     for start in (1, 10):
         with pytest.raises(errors.ArgumentError, match="'logits': expected memory of its own"):
-            network.bind([memory[10:74].reshape(1, 1, 8, 8)], [memory[start : start + 10].reshape(1, 10)])
+            session.bind([memory[10:74].reshape(1, 1, 8, 8)], [memory[start : start + 10].reshape(1, 10)])
+
+
+def test_a_run_by_name_leaves_what_is_bound(images: Array) -> None:
+    session = _prepared(3)
+    result = np.zeros((3, 10), np.float32)
+    session.bind([images[:3]], [result])
+    (logits,) = session.run({"image": images})
+    assert np.array_equal(logits, _expected(images))
+    assert session.planned[0] == [("image", "float32", [3, 1, 8, 8])]
+    assert not result.any()
+    session.forward()
+    assert np.array_equal(result, logits[:3])
 
 
 def test_a_resized_array_is_refused() -> None:
-    network = _prepared(1)
+    session = _prepared(1)
     source, result = np.zeros((1, 1, 8, 8), np.float32), np.zeros((1, 10), np.float32)
-    network.bind([source], [result])
-    network.forward()
+    session.bind([source], [result])
+    session.forward()
     result.resize((1 << 20, 10), refcheck=False)
     with pytest.raises(errors.ArgumentError, match="'logits': the array was resized"):
-        network.forward()
+        session.forward()
 
 
 def test_bound_arrays_stay_alive_and_are_let_go() -> None:
-    network = _prepared(1)
+    session = _prepared(1)
     source, result = np.ones((1, 1, 8, 8), np.float32), np.zeros((1, 10), np.float32)
     counts = sys.getrefcount(source), sys.getrefcount(result)
-    network.bind([source], [result])
+    session.bind([source], [result])
     assert (sys.getrefcount(source), sys.getrefcount(result)) == (counts[0] + 1, counts[1] + 1)
-    network.forward()
-    network.prepare([(1, 1, 8, 8)])
+    session.forward()
+    session.prepare([(1, 1, 8, 8)])
     assert (sys.getrefcount(source), sys.getrefcount(result)) == counts
 
 
-def test_two_threads_on_one_network(images: Array) -> None:
-    network = _prepared(7)
-    network.bind([images], [None])
+def test_two_threads_on_one_session(images: Array) -> None:
+    session = _prepared(7)
+    session.bind([images], [None])
     expected = _expected(images)
     wrong: list[str] = []
 
     def work() -> None:
         for _ in range(200):
-            network.forward()
-            if not np.array_equal(network.output(0), expected):
+            session.forward()
+            if not np.array_equal(session.output(0), expected):
                 wrong.append("a torn result")
 
     threads = [threading.Thread(target=work) for _ in range(4)]
@@ -207,24 +219,24 @@ def _float_model(tmp_path: Path) -> Path:
     return path
 
 
-def test_shapes_and_networks_share_packed_weights(tmp_path: Path) -> None:
-    network = Network(_float_model(tmp_path))
-    assert network.weight_bytes == 0
-    network.prepare([(1, 128, 4, 4)])
-    packed = network.weight_bytes
+def test_shapes_and_sessions_share_packed_weights(tmp_path: Path) -> None:
+    session = Session(_float_model(tmp_path))
+    assert session.weight_bytes == 0
+    session.prepare([(1, 128, 4, 4)])
+    packed = session.weight_bytes
     assert packed >= 256 * 128 * 9 * 4
-    network.prepare([(1, 128, 9, 7)])
-    assert network.weight_bytes == packed
-    assert network.plans == 2
-    other = Network(sharing_weights=network)
+    session.prepare([(1, 128, 9, 7)])
+    assert session.weight_bytes == packed
+    assert session.plans == 2
+    other = Session(sharing_weights=session)
     other.prepare([(1, 128, 4, 4)])
     assert other.weight_bytes == packed
     x = np.random.default_rng(2).standard_normal((1, 128, 9, 7)).astype(np.float32)
-    networks, results = [network, other], []
-    del network
-    while networks:
+    sessions, results = [session, other], []
+    del session
+    while sessions:
         # The first one goes, its weights stay.
-        each = networks.pop(0)
+        each = sessions.pop(0)
         each.prepare([x.shape])
         each.bind([x], [None])
         each.forward()
@@ -233,50 +245,50 @@ def test_shapes_and_networks_share_packed_weights(tmp_path: Path) -> None:
     assert other.weight_bytes == packed
 
 
-def test_model_or_network_to_share_with() -> None:
-    network = _prepared(1)
-    with pytest.raises(errors.ArgumentError, match="expected a path or bytes, or a network"):
-        Network()
+def test_model_or_session_to_share_with() -> None:
+    session = _prepared(1)
+    with pytest.raises(errors.ArgumentError, match="expected a path or bytes, or a session"):
+        Session()
     for model in (None, DIGITS_INT8):
-        assert Network(model, sharing_weights=network).outputs == [("logits", "float32", None)]
+        assert Session(model, sharing_weights=session).planned[1] == [("logits", "float32", None)]
 
 
-def test_networks_that_share_scratch(images: Array) -> None:
+def test_sessions_that_share_scratch(images: Array) -> None:
     first = _prepared(1)
-    second = Network(DIGITS_INT8, sharing_scratch=first)
+    second = Session(DIGITS_INT8, sharing_scratch=first)
     second.prepare([(7, 1, 8, 8)])
     assert first.scratch_bytes == second.scratch_bytes
     first.bind([images[:1]], [None])
     second.bind([images], [None])
-    for network in (first, second, first):
-        network.forward()
-    # A result is the network's own: the other's runs do not touch it.
+    for session in (first, second, first):
+        session.forward()
+    # A result is the session's own: the other's runs do not touch it.
     assert np.array_equal(first.output(0), _expected(images[:1]))
     assert np.array_equal(second.output(0), _expected(images))
 
 
 def test_running_at_once_in_shared_scratch_is_an_error(tmp_path: Path) -> None:
     path = _float_model(tmp_path)
-    first = Network(path)
-    networks = [first, Network(path, sharing_scratch=first)]
+    first = Session(path)
+    sessions = [first, Session(path, sharing_scratch=first)]
     x = np.random.default_rng(3).standard_normal((1, 128, 40, 40)).astype(np.float32)
-    for network in networks:
-        network.prepare([x.shape])
-        network.bind([x], [None])
-        network.forward()
+    for session in sessions:
+        session.prepare([x.shape])
+        session.bind([x], [None])
+        session.forward()
     expected = first.output(0)
     refused: list[errors.InUseError] = []
 
-    def work(network: Network) -> None:
+    def work(session: Session) -> None:
         for _ in range(30):
             try:
-                network.forward()
+                session.forward()
             except errors.InUseError as error:
                 refused.append(error)
             else:
-                assert np.array_equal(network.output(0), expected)
+                assert np.array_equal(session.output(0), expected)
 
-    threads = [threading.Thread(target=work, args=(network,)) for network in networks]
+    threads = [threading.Thread(target=work, args=(session,)) for session in sessions]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -286,22 +298,22 @@ def test_running_at_once_in_shared_scratch_is_an_error(tmp_path: Path) -> None:
 
 
 def test_plans_are_kept_up_to_a_limit(images: Array) -> None:
-    network = Network(DIGITS_INT8)
+    session = Session(DIGITS_INT8)
     for count in range(1, 41):
-        network.prepare([(count, 1, 8, 8)])
-    assert network.plans == 16
-    network.prepare([(7, 1, 8, 8)])
-    network.bind([images], [None])
-    network.forward()
-    assert np.array_equal(network.output(0), _expected(images))
+        session.prepare([(count, 1, 8, 8)])
+    assert session.plans == 16
+    session.prepare([(7, 1, 8, 8)])
+    session.bind([images], [None])
+    session.forward()
+    assert np.array_equal(session.output(0), _expected(images))
 
 
 def test_trace_has_every_value(images: Array) -> None:
     onnx = pytest.importorskip("onnx")
-    network = _prepared(7)
-    network.bind([images], [None])
-    network.forward()
-    values = {name: (kind, operands, array) for name, kind, operands, array in network.trace()}
+    session = _prepared(7)
+    session.bind([images], [None])
+    session.forward()
+    values = {name: (kind, operands, array) for name, kind, operands, array in session.trace()}
     nodes = onnx.load(DIGITS_INT8).graph.node
     assert list(values) == ["image", *(output for node in nodes for output in node.output)]
     kind, operands, array = values["image"]
@@ -310,31 +322,31 @@ def test_trace_has_every_value(images: Array) -> None:
     for node in nodes:
         assert values[node.output[0]][:2] == (node.op_type, list(node.input))
     # Single operators and fused ones round alike up to a step of the last quantization.
-    assert np.abs(values["logits"][2] - network.output(0)).max() < 0.5
-    network.prepare([(1, 1, 8, 8)])
+    assert np.abs(values["logits"][2] - session.output(0)).max() < 0.5
+    session.prepare([(1, 1, 8, 8)])
     with pytest.raises(errors.ArgumentError, match="no arrays are bound"):
-        network.trace()
+        session.trace()
 
 
 def test_trace_of_a_float_network_is_exact(tmp_path: Path) -> None:
-    network = Network(_float_model(tmp_path))
+    session = Session(_float_model(tmp_path))
     x = np.random.default_rng(4).standard_normal((1, 128, 5, 5)).astype(np.float32)
-    network.prepare([x.shape])
-    network.bind([x], [None])
-    network.forward()
-    (_, source), (name, result) = ((name, array) for name, _, _, array in network.trace())
+    session.prepare([x.shape])
+    session.bind([x], [None])
+    session.forward()
+    (_, source), (name, result) = ((name, array) for name, _, _, array in session.trace())
     assert name == "y"
     assert np.array_equal(source, x)
-    assert np.array_equal(result, network.output(0))
+    assert np.array_equal(result, session.output(0))
 
 
 def test_traces_of_other_data_and_shapes() -> None:
     """What a trace keeps for the next one is programs, not results."""
-    network, rng = Network(DIGITS_INT8), np.random.default_rng(5)
+    session, rng = Session(DIGITS_INT8), np.random.default_rng(5)
     for count in (2, 2, 5, 2):
         images = rng.random((count, 1, 8, 8), np.float32)
         traces = []
-        for traced in (network, Network(DIGITS_INT8)):
+        for traced in (session, Session(DIGITS_INT8)):
             traced.prepare([images.shape])
             traced.bind([images], [None])
             traces.append(traced.trace())
@@ -343,12 +355,12 @@ def test_traces_of_other_data_and_shapes() -> None:
 
 
 def test_outline(images: Array) -> None:
-    network = Network(DIGITS_INT8)
+    session = Session(DIGITS_INT8)
     with pytest.raises(errors.ArgumentError, match="prepare first"):
-        network.outline()
+        session.outline()
     for count in (7, 3):
-        network.prepare([(count, 1, 8, 8)])
-        nodes, values = network.outline()
+        session.prepare([(count, 1, 8, 8)])
+        nodes, values = session.outline()
         assert values["image"] == ("float32", [count, 1, 8, 8], False)
         assert values["logits"][1] == [count, 10]
         made = {"image", *(name for name, (_, _, constant) in values.items() if constant)}
@@ -360,37 +372,37 @@ def test_outline(images: Array) -> None:
         assert convolutions
         for _, _, operands, (result, *_), operations in convolutions:
             assert operations == 2 * math.prod(values[result][1]) * math.prod(values[operands[1]][1][1:])
-    network.bind([images[:3].copy()], [None])
-    network.profile(True)
-    network.forward()
+    session.bind([images[:3].copy()], [None])
+    session.profile(True)
+    session.forward()
     names = {name for name, *_ in nodes}
-    assert {name for name, _, _ in network.operator_times()} <= names | {"outputs"}
+    assert {name for name, _, _ in session.operator_times()} <= names | {"outputs"}
 
 
 def test_operator_times(images: Array) -> None:
-    network = _prepared(7)
-    network.bind([images], [None])
-    network.forward()
-    assert network.operator_times() == []
-    network.profile(True)
-    assert network.operator_times() == []
-    network.forward()
-    times = network.operator_times()
-    assert [(name, kind) for name, kind, _ in times] == [each[:2] for each in network.memory_plan()["operators"]]
+    session = _prepared(7)
+    session.bind([images], [None])
+    session.forward()
+    assert session.operator_times() == []
+    session.profile(True)
+    assert session.operator_times() == []
+    session.forward()
+    times = session.operator_times()
+    assert [(name, kind) for name, kind, _ in times] == [each[:2] for each in session.memory_plan()["operators"]]
     assert all(0 <= seconds < 10 for _, _, seconds in times)
     assert sum(seconds for _, _, seconds in times) > 0
-    assert np.array_equal(network.output(0), _expected(images))
-    network.profile(False)
-    network.forward()
-    assert network.operator_times() == []
+    assert np.array_equal(session.output(0), _expected(images))
+    session.profile(False)
+    session.forward()
+    assert session.operator_times() == []
 
 
 def test_memory_plan(images: Array) -> None:
-    network = Network(DIGITS_INT8)
+    session = Session(DIGITS_INT8)
     with pytest.raises(errors.ArgumentError, match="call prepare first"):
-        network.memory_plan()
-    network.prepare([(7, 1, 8, 8)])
-    plan = network.memory_plan()
+        session.memory_plan()
+    session.prepare([(7, 1, 8, 8)])
+    plan = session.memory_plan()
     assert plan["inputs"] == [("image", images.nbytes)]
     assert plan["outputs"] == [("logits", 280)]
     assert plan["weights"] > 0
@@ -401,11 +413,11 @@ def test_memory_plan(images: Array) -> None:
         for other_offset, other_size, other_first, other_last in plan["buffers"][:index]:
             apart = offset + size <= other_offset or other_offset + other_size <= offset
             assert apart or last <= other_first or other_last <= first
-    assert plan["lower_bound"] <= plan["bytes"] <= network.scratch_bytes
+    assert plan["lower_bound"] <= plan["bytes"] <= session.scratch_bytes
 
 
 def test_without_fusion(images: Array) -> None:
-    plain = Network(DIGITS_INT8, fusion=False)
+    plain = Session(DIGITS_INT8, fusion=False)
     plain.prepare([images.shape])
     plain.bind([images], [None])
     plain.forward()
@@ -419,25 +431,25 @@ MGE = Path(os.environ.get("TRIUNE_TEST_DATA", Path(__file__).parents[2] / "share
 
 @pytest.mark.skipif(not MGE.is_dir(), reason="no MegEngine models; set TRIUNE_TEST_DATA")
 def test_megengine_models_have_default_shapes() -> None:
-    network = Network(MGE / "simple_add.mge")
-    shapes = {name: shape for name, _, shape in network.inputs}
+    session = Session(MGE / "simple_add.mge")
+    shapes = {name: shape for name, _, shape in session.planned[0]}
     with np.load(MGE / "simple_add.npz") as data:
         arrays = {name: np.ascontiguousarray(data[f"in:{name}"]) for name in shapes}
         expected = data["out:0"]
     assert {name: list(array.shape) for name, array in arrays.items()} == shapes
-    network.bind(list(arrays.values()), [None])
-    network.forward()
-    assert np.allclose(network.output(0), expected)
+    session.bind(list(arrays.values()), [None])
+    session.forward()
+    assert np.allclose(session.output(0), expected)
 
 
 @pytest.mark.parametrize("device", ["metis", "zg330", "host"])
 def test_a_device_gives_the_results_of_the_host(images: Array, device: str) -> None:
-    network = Network(DIGITS_INT8, device=device)
-    network.prepare([images.shape])
-    network.bind([images], [None])
-    network.forward()
-    assert np.array_equal(network.output(0), _expected(images))
-    timeline = network.timeline()
+    session = Session(DIGITS_INT8, device=device)
+    session.prepare([images.shape])
+    session.bind([images], [None])
+    session.forward()
+    assert np.array_equal(session.output(0), _expected(images))
+    timeline = session.timeline()
     assert (timeline is None) == (device == "host")
     if timeline is not None:
         assert timeline.device == device
@@ -446,7 +458,7 @@ def test_a_device_gives_the_results_of_the_host(images: Array, device: str) -> N
 
 def test_devices_that_do_not_fit(tmp_path: Path) -> None:
     with pytest.raises(errors.ArgumentError, match="nothing"):
-        Network(DIGITS_INT8, device="nothing")
-    network = Network(_float_model(tmp_path), device="metis")
+        Session(DIGITS_INT8, device="nothing")
+    session = Session(_float_model(tmp_path), device="metis")
     with pytest.raises(errors.NotQuantizedError, match="no 8-bit operators"):
-        network.prepare([(1, 128, 4, 4)])
+        session.prepare([(1, 128, 4, 4)])
