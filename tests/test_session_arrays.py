@@ -132,8 +132,19 @@ def test_a_number_for_an_input_without_axes() -> None:
         ("k", np.array([1, -129]), False, "got -129"),
         ("k", np.array([1, 200], np.uint8), False, "got 200"),
         ("k", [1, 300], False, "got 300"),
-        ("k", [1, 2.5], False, "expected dtype int8, got float64, whose values it does not have"),
-        ("k", np.array([1.0, 2.0]), False, "expected dtype int8, got float64"),
+        ("k", [1, 2.5], False, r"expected values that int8 has, got 2.5 \(float64\)"),
+        ("k", np.array([1.0, 2.0]), True, "expected dtype int8, got float64"),
+        ("k", np.array([1.0, 128.0]), False, r"expected values that int8 has, got 128.0 \(float64\)"),
+        ("k", np.array([1.0, np.nan]), False, r"expected values that int8 has, got nan \(float64\)"),
+        ("k", np.array([-np.inf, 1.0], np.float32), False, r"expected values that int8 has, got -inf \(float32\)"),
+        ("x", np.full((1, 2), 2**25 + 1), False, r"expected values that float32 has, got 33554433 \(int64\)"),
+        (
+            "x",
+            np.full((1, 2), 2**64 - 1, np.uint64),
+            False,
+            "expected values that float32 has, got 18446744073709551615",
+        ),
+        ("x", np.full((1, 2), 2**63, np.uint64), True, "expected dtype float32, got uint64"),
         ("x", np.full((1, 2), 1e39), False, r"expected values that float32 has, got 1e\+39"),
         ("x", np.full((1, 2), 1j), False, "expected dtype float32, got complex128"),
         ("x", None, False, "input 'x': expected an array, got none"),
@@ -147,16 +158,28 @@ def test_conversion_keeps_every_value(
     session: triune.Session, name: str, value: Any, converts: bool, message: str
 ) -> None:
     feeds = {"x": X, "k": K, name: value}
-    without = "convert=True" if (isinstance(value, np.ndarray) and value.dtype.kind in "iu") or converts else "."
+    hints = isinstance(value, np.ndarray) and (value.dtype.kind in "iu" or (converts and name == "x"))
+    without = "convert=True" if hints else "."
     with pytest.raises(errors.ArgumentError, match=without):
         session.run(feeds)
     if converts:
         assert np.array_equal(
-            session.run(feeds, convert=True)[0], X + K if name == "k" else value.astype(np.float32) + K
+            session.run(feeds, convert=True)[0], X + value if name == "k" else value.astype(np.float32) + K
         )
     else:
         with pytest.raises(errors.ArgumentError, match=message):
             session.run(feeds, convert=True)
+
+
+def test_extents_beyond_memory_are_refused(session: triune.Session) -> None:
+    for extent in (1 << 63, 1 << 70):
+        with pytest.raises(errors.ArgumentError, match="input 'x': expected extents of 0 or more that memory can have"):
+            session.prepare({"x": (1, extent)})
+
+
+def test_half_a_pair_is_no_name(session: triune.Session) -> None:
+    with pytest.raises(errors.ArgumentError, match=r"unknown input '\\ud800'; the model has x, k"):
+        session.run({"\ud800": X})
 
 
 def test_infinities_and_nan_are_kept(session: triune.Session) -> None:

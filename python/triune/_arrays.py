@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from triune._files import UnreadableItem, opened
+from triune._masked import MASKED, is_masked
 from triune._text import short
 from triune.errors import ArgumentError, FileError
 
@@ -29,7 +30,7 @@ def operand(what: str, value: Any, dtype: np.dtype[Any], convert: bool) -> npt.N
 
     It is a numpy array, or has the array interface, the buffer protocol or DLPack in the host's memory, or is a number or a
     nested list of numbers. Elements change their dtype if they are Python's own, or with `convert`, and only where each is
-    kept: integers exactly, floats to the nearest one.
+    kept: integers exactly, floats to the nearest one, and floats that are integers as such.
 
     Raises ArgumentError, which begins with `what`, if it is nothing of this, has another dtype, or loses a value.
     """
@@ -115,8 +116,8 @@ def _check_length(file: BinaryIO) -> None:
 
 
 def _refuse_masks(what: str, value: object) -> None:
-    if type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray):
-        raise ArgumentError(f"{what}: a masked array has elements without a value: pass array.filled(value)")
+    if is_masked(value):
+        raise ArgumentError(f"{what}: {MASKED}")
 
 
 def _view(what: str, value: Any) -> npt.NDArray[Any]:
@@ -150,20 +151,35 @@ def _converted(what: str, array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.
     kind = array.dtype.kind
     if np.can_cast(array.dtype, dtype, "safe") or not array.size:
         return array.astype(dtype, order="C")
-    if dtype.kind == "f" and kind in "iuf":
-        with np.errstate(over="ignore"):
-            result = array.astype(dtype, order="C")
+    if kind not in "iuf" or dtype.kind not in "iuf":
+        raise ArgumentError(f"{what}: expected dtype {dtype}, got {array.dtype}, whose values it does not have")
+    with np.errstate(over="ignore", invalid="ignore"):
+        result = array.astype(dtype, order="C")
+    if dtype.kind == "f":
         lost = np.isinf(result)
         lost &= np.isfinite(array)
-    elif dtype.kind in "iu" and kind in "iu":
-        result, limits = array.astype(dtype, order="C"), np.iinfo(dtype)
+        if kind in "iu":
+            lost |= _inexact(array, result)
+    elif kind == "f":
+        # What lies within the limits is converted to what it is without its fraction; the upper one may be no float.
+        limits = np.iinfo(dtype)
+        lost = ~((array >= float(limits.min)) & (array < float(limits.max + 1)) & (np.trunc(array) == array))
+    else:
+        limits = np.iinfo(dtype)
         # Python's integers, which numpy compares with its own exactly.
         lost = (array < limits.min) | (array > limits.max)
-    else:
-        raise ArgumentError(f"{what}: expected dtype {dtype}, got {array.dtype}, whose values it does not have")
     if lost.any():
         raise ArgumentError(f"{what}: expected values that {dtype} has, got {array[lost].flat[0]} ({array.dtype})")
     return result
+
+
+def _inexact(array: npt.NDArray[Any], result: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return which integers are others as floats. Those that a float's digits hold are not looked at one by one."""
+    most = 1 << (np.finfo(result.dtype).nmant + 1)
+    far = (array > most) | (array < -most)
+    pairs = zip(result[far].tolist(), array[far].tolist(), strict=True)
+    far[far] = [not math.isinf(real) and int(real) != integer for real, integer in pairs]
+    return far
 
 
 def model_integers(array: npt.NDArray[Any], dtype: str) -> npt.NDArray[Any]:

@@ -6,7 +6,6 @@ The public name is `triune.compile`.
 from __future__ import annotations
 
 import os
-import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -14,12 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triune import _native
+from triune._files import scratch
+from triune._kinds import ONNX, misread
 from triune._model_info import ModelInfo
 from triune._report import Compilation, CompileReport
 from triune._session import Feeds
 from triune._targets import target_of
 from triune._text import short
-from triune.errors import ArgumentError, FileError, QuantizationWarning
+from triune.errors import ArgumentError, FileError, FormatError, QuantizationWarning
 
 if TYPE_CHECKING:
     from triune.batch import Preprocess
@@ -176,13 +177,16 @@ def build(
 
     def put(file: Path) -> None:
         say("compiling")
-        if format == "package":
-            _, found = _native.compile(file, target=target, output=folder, title=source, batch=batch, **plan)
-        else:
-            reals = source if file != source else None
-            _, found = _native.compile_documents(
-                file, target=target, output=folder, name=source.stem, float_model=reals, **plan
-            )
+        try:
+            if format == "package":
+                _, found = _native.compile(file, target=target, output=folder, title=source, batch=batch, **plan)
+            else:
+                reals = source if file != source else None
+                _, found = _native.compile_documents(
+                    file, target=target, output=folder, name=source.stem, float_model=reals, **plan
+                )
+        except FormatError as error:
+            raise misread(error, source, str(source), (ONNX,)) from None
         folder.report = CompileReport.of(name, found)
         said.write(folder)
 
@@ -190,9 +194,9 @@ def build(
         put(source)
         return folder
     if calibration is None:
-        with tempfile.TemporaryDirectory(prefix="triune-") as scratch:
-            said = _take_pictures(source, Path(scratch) / "pictures.onnx", said, input_format)
-            put(Path(scratch) / "pictures.onnx")
+        with scratch() as room:
+            said = _take_pictures(source, room / "pictures.onnx", said, input_format)
+            put(room / "pictures.onnx")
         return folder
     from triune.quantization._quantize import QuantizationOptions, quantize_file
 
@@ -205,8 +209,8 @@ def build(
         raise ArgumentError(
             "mixed: only buyi computes on 16-bit integers, in Icraft's documents; 'float' is for all devices"
         )
-    with tempfile.TemporaryDirectory(prefix="triune-") as scratch:
-        quantized = Path(scratch) / "quantized.onnx"
+    with scratch() as room:
+        quantized = room / "quantized.onnx"
         tell(
             quantize_file(
                 source, quantized, calibration, say, options, quiet=quiet, info=said, input_format=input_format

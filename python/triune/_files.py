@@ -6,12 +6,14 @@ and pipes are written directly. A full disk, an error or a kill on the way leave
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
 from triune import _native
@@ -20,6 +22,7 @@ from triune.errors import ArgumentError, FileError
 
 __all__ = [
     "DATA_LIMIT",
+    "FULL",
     "MODEL_LIMIT",
     "TEXT_LIMIT",
     "append",
@@ -29,6 +32,7 @@ __all__ = [
     "read_text",
     "replaced",
     "replaced_text",
+    "scratch",
     "write_bytes",
     "write_text",
 ]
@@ -185,3 +189,23 @@ def _errors(what: str, path: _Path) -> Iterator[None]:
             # About another file, or a library's own.
             raise
         raise FileError(f"cannot {what} {os.fsdecode(path)}: {error.strerror or error}") from None
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """Make a folder that is gone with the block. Raises FileError if it is full, which names the cure."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="triune-") as folder:
+        try:
+            yield Path(folder)
+        except OSError as error:
+            if error.errno in FULL:
+                raise FileError(
+                    f"cannot write to {tempfile.gettempdir()}: {error.strerror}; the variable TMPDIR names another folder"
+                ) from None
+            raise
+
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""The system's numbers for a disk without room, for all or for this user."""

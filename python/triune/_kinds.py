@@ -6,7 +6,25 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ICRAFT", "MODEL", "ONNX", "PACKAGE", "PACKED", "UNKNOWN", "Kind", "kind_of", "kind_of_bytes", "require"]
+from triune._text import short
+from triune.errors import FormatError
+
+__all__ = [
+    "ICRAFT",
+    "JSON",
+    "MODEL",
+    "ONNX",
+    "PACKAGE",
+    "PACKED",
+    "PICTURE",
+    "UNKNOWN",
+    "Kind",
+    "kind_of",
+    "kind_of_bytes",
+    "misread",
+    "no_model",
+    "require",
+]
 
 
 @dataclass(frozen=True)
@@ -49,6 +67,9 @@ JSON = Kind("a JSON document, no network", "packages are read by their folder or
 ARRAYS = Kind("a file of arrays", "it is an input: triune run MODEL --input {path}")
 PICTURE = Kind("a picture", "it is an input: triune predict MODEL {path}")
 TABLE = Kind("a table", "triune predict writes such files")
+EMPTY = Kind("an empty file", "write or download it again")
+POINTER = Kind("a pointer of Git LFS to a file that was not fetched", "git lfs pull fetches it")
+PAGE = Kind("a web page", "what was downloaded is not the file itself: look at the link")
 UNKNOWN = Kind("no file that Triune knows", "models are .onnx and .mge files, packages are folders with a model.json")
 
 MODEL = (ONNX, MEGENGINE)
@@ -65,6 +86,7 @@ _BEGINNINGS: list[tuple[int, bytes, Kind]] = [
     (0, b"GIF8", PICTURE),
     (0, b"BM", PICTURE),
     (0, b"PAR1", TABLE),
+    (0, b"version https://git-lfs", POINTER),
 ]
 
 
@@ -92,7 +114,12 @@ def kind_of_bytes(head: bytes) -> Kind:
     for at, magic, kind in _BEGINNINGS:
         if head[at:].startswith(magic):
             return kind
-    if head.lstrip()[:1] in (b"{", b"["):
+    if not head:
+        return EMPTY
+    text = head.lstrip()[:15].lower()
+    if text.startswith((b"<!doctype html", b"<html")):
+        return PAGE
+    if text[:1] in (b"{", b"["):
         return ICRAFT if b'"icraft::xir::' in head else JSON
     # A protocol buffer of ONNX begins with its version, a small number; some writers put the producer first.
     return ONNX if head[:1] in (b"\x08", b"\x12") else UNKNOWN
@@ -110,6 +137,25 @@ def require(path: Path, kinds: Collection[Kind], command: str) -> None:
         return
     wanted = " or ".join(kind.what for kind in kinds)
     raise ValueError(f"{path} is {found.what}, and triune {command} takes {wanted}: {found.cure.format(path=path)}")
+
+
+def misread(error: FormatError, source: str | Path | bytes, name: str, taken: Collection[Kind] = MODEL) -> FormatError:
+    """Return the error for bytes that are no model with what they are, where they begin as something that is known.
+
+    `source` is the path or the bytes, `name` what messages call them, `taken` what the reader takes.
+    """
+    kind = kind_of_bytes(source[:4096]) if isinstance(source, bytes) else kind_of(Path(source))
+    # Of a damaged one of its own, the reader says more.
+    if kind is None or kind in (*taken, UNKNOWN) or (kind is ICRAFT and error.format == "XIR"):
+        return error
+    told = FormatError(no_model(kind, name))
+    told.format = error.format
+    return told
+
+
+def no_model(kind: Kind, name: str) -> str:
+    """Return what to say of a file that is something else, and what takes that."""
+    return short(f"{name} is {kind.what}, not an ONNX model: {kind.cure.format(path=name)}")
 
 
 def _is_network(path: Path) -> bool:

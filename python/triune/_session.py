@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import operator
 import os
+import sys
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
@@ -20,13 +21,13 @@ import numpy.typing as npt
 from triune import _fork, _native
 from triune._arrays import operand, target
 from triune._files import MODEL_LIMIT
+from triune._kinds import UNKNOWN, kind_of, misread, no_model
 from triune._model_info import ModelInfo
 from triune._native import Cancel
 from triune._text import html_table, nearest, short
 from triune.errors import ArgumentError, FileError, FormatError, ReleasedError
 
 if TYPE_CHECKING:
-    from triune._kinds import Kind
     from triune.batch import Preprocess
 
 __all__ = ["Feeds", "Metadata", "ModelSource", "OperatorTime", "Run", "Session", "SessionProfile", "ValueInfo"]
@@ -249,11 +250,11 @@ class Session:
         try:
             native = _native.Session(source, threads=count, folder=folder)
         except FormatError as error:
-            raise _told(error, source) from None
+            raise misread(error, source, "the model" if isinstance(source, bytes) else source) from None
         except FileError:
             if isinstance(source, bytes) or not os.path.isdir(source):
                 raise
-            raise FileError(_what_it_is(source, source)) from None
+            raise FileError(no_model(kind_of(Path(source)) or UNKNOWN, source)) from None
         self._set(native, source, count, folder)
         _LOG.debug("opened %s in %.1f ms", self, (time.perf_counter() - start) * 1e3)
 
@@ -384,7 +385,7 @@ class Session:
         Feeds are of exactly the inputs' dtypes, and of their shapes with any extent, 0 included, where that is open: numpy
         arrays, or whatever has the array interface, the buffer protocol or DLPack in the host's memory, such as torch's
         tensors, or lists of numbers. What is not C-contiguous is copied. With `convert`, elements of other dtypes are
-        converted as far as each is kept: integers exactly, floats to the nearest one.
+        converted as far as each is kept: integers exactly, floats to the nearest one, floats that are integers as such.
 
         Strings are an array of str or of their UTF-8 in bytes, of objects or of numpy's own types for them, or a list of str;
         returned are arrays of objects, which are str. A sequence is a list of arrays, and an optional without content is None,
@@ -423,7 +424,13 @@ class Session:
             dtype = self._dtypes.get(name)
             arrays[name] = value if dtype is None else self._fed(name, value, dtype, convert)
         places = None if names is None else [self._place(name) for name in _names(names)]
-        results = native.run(arrays, None if out is None else self._targets(out, places), cancel)
+        try:
+            results = native.run(arrays, None if out is None else self._targets(out, places), cancel)
+        except UnicodeEncodeError as error:
+            # Half of a surrogate pair, which no model's name has.
+            raise ArgumentError(
+                f"unknown input {error.object!r}{nearest(error.object, self._dtypes, 'the model has')}"
+            ) from None
         return results if places is None else [results[place] for place in places]
 
     def _fed(self, name: str, value: Any, dtype: np.dtype[Any], convert: bool) -> Any:
@@ -517,8 +524,10 @@ class Session:
             if not all(isinstance(extent, SupportsIndex) for extent in shape):
                 raise ArgumentError(f"input {info.name!r}: expected an extent for each axis, got {tuple(shape)}")
             extents = [operator.index(extent) for extent in shape if not isinstance(extent, str)]
-            if any(extent < 0 for extent in extents):
-                raise ArgumentError(f"input {info.name!r}: expected extents of 0 or more, got {tuple(shape)}")
+            if any(not 0 <= extent <= sys.maxsize for extent in extents):
+                raise ArgumentError(
+                    f"input {info.name!r}: expected extents of 0 or more that memory can have, got {tuple(shape)}"
+                )
             ordered.append(extents)
         if given:
             name = next(iter(given))
@@ -702,31 +711,6 @@ def _source(model: ModelSource) -> str | bytes:
             raise ArgumentError(f"model: expected at most {MODEL_LIMIT} bytes, got more")
         return content
     raise ArgumentError(f"model: expected a path, bytes, an open file or a ModelProto, got {type(model).__name__}")
-
-
-def _told(error: FormatError, source: str | bytes) -> FormatError:
-    """Return the error for bytes that are no model with what they are, where they begin as something that is known."""
-    from triune._kinds import ICRAFT, MODEL, UNKNOWN
-
-    kind = _kind(source)
-    if kind is None or kind in (*MODEL, UNKNOWN) or (kind == ICRAFT and error.format == "XIR"):
-        return error
-    told = FormatError(_what_it_is(source, "the model" if isinstance(source, bytes) else source))
-    told.format = error.format
-    return told
-
-
-def _kind(source: str | bytes) -> Kind | None:
-    from triune._kinds import kind_of, kind_of_bytes
-
-    return kind_of_bytes(source[:4096]) if isinstance(source, bytes) else kind_of(Path(source))
-
-
-def _what_it_is(source: str | bytes, name: str) -> str:
-    """Say what a known thing is that is no model, and what takes it."""
-    kind = _kind(source)
-    assert kind is not None
-    return short(f"{name} is {kind.what}, not an ONNX model: {kind.cure.format(path=name)}")
 
 
 def _closed() -> ReleasedError:

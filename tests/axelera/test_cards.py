@@ -289,6 +289,7 @@ def test_properties_of_old_programs(context: Context) -> None:
         ({"mvm_utilisation_core_3": 0}, "mvm_utilisation_core_3: expected an integer from 1 to 100"),
         ({"clock_profile": 1.5}, "clock_profile: expected an int or str, got 1.5"),
         ({"clock_profile": True}, "clock_profile: expected an int or str, got True"),
+        ({"device_firmware": "\ud800"}, r"device_firmware: expected a short printable text, got '\\ud800'"),
         ({"ddr_size": -1}, "ddr_size: expected a positive number"),
     ],
 )

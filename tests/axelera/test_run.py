@@ -78,6 +78,7 @@ def changed(array: Tensor, how: str) -> Any:
         "none": lambda: None,
         "byte order": lambda: array.astype(">i2"),
         "object": lambda: array.astype(object),
+        "masked": lambda: np.ma.masked_equal(array, 0),
     }[how]()
 
 
@@ -92,6 +93,7 @@ def changed(array: Tensor, how: str) -> Any:
         ("none", "expected a numpy array of int8, got NoneType"),
         ("byte order", "expected dtype int8, got >i2|expected dtype int8, got int16"),
         ("object", "expected dtype int8, got object"),
+        ("masked", r"expected an array, got a masked one, which has elements without a value: .*filled"),
     ],
 )
 @pytest.mark.parametrize("side", ["inputs", "outputs"])

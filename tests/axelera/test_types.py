@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
+import triune
 from triune.axelera import types
 
 Task = types.TaskCategory
@@ -85,6 +86,8 @@ def test_records_of_models() -> None:
     assert (again, again.input_tensor_shape) == (info, [1, 3, 10, 15])
     with pytest.raises(ValueError, match="unknown"):
         types.ModelInfo.from_json('{"nam": "x"}')
+    with pytest.raises(triune.errors.FileError, match="/dev/zero"):
+        types.ModelInfo.from_json(Path("/dev/zero"))
 
 
 def test_manifests(package: Path) -> None:

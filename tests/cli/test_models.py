@@ -179,6 +179,12 @@ def others(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> dict[str, 
     (made / "x.json").write_text('{"a": 1}')
     (made / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     (made / "empty").mkdir()
+    np.savez(made / "images.npz", image=np.arange(128, dtype=np.float32).reshape(2, 1, 8, 8))
+    (made / "nothing.onnx").write_bytes(b"")
+    (made / "pointer.onnx").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n")
+    (made / "page.onnx").write_text("\n<!DOCTYPE html><html></html>")
+    bare = triune.compile(DIGITS_INT8, target="metis", output=made / "bare")
+    (Path(bare) / "manifest.json").unlink()
     return {
         "onnx": DIGITS_INT8,
         "package": triune.compile(DIGITS_INT8, target="metis", output=made / "package"),
@@ -189,6 +195,11 @@ def others(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> dict[str, 
         "json": made / "x.json",
         "picture": made / "x.png",
         "empty": made / "empty",
+        "nothing": made / "nothing.onnx",
+        "pointer": made / "pointer.onnx",
+        "page": made / "page.onnx",
+        "bare": made / "bare",
+        "archive": made / "images.npz",
         "arrays": folder / "00.npy",
     }
 
@@ -213,6 +224,12 @@ def others(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> dict[str, 
         ("explore {lite} --sweep clock=400", ["is a packed model", "triune explore takes an ONNX model or a package"]),
         ("bench {package}", ["is a package for a card", "triune run, profile, report, explore and inspect take it"]),
         ("predict {arrays} {picture}", ["is a file of arrays", "triune run MODEL --input {arrays}"]),
+        ("predict {onnx} {archive}", ["it is a file of arrays: it is an input: triune run MODEL --input {archive}"]),
+        ("inspect {nothing}", ["is an empty file", "download it again"]),
+        ("compile {pointer} -o x", ["is a pointer of Git LFS", "git lfs pull"]),
+        ("run {page} --input {arrays}", ["is a web page"]),
+        ("run {bare} --input {arrays}", ["there is no manifest.json", "compile the model again"]),
+        ("compare {onnx} {bare} --inputs {archive}", ["there is no manifest.json", "compile the model again"]),
         ("predict {json} {picture}", ["is a JSON document, no network"]),
         ("predict {onnx} {picture} -o x.xls", ["--output: expected a name that ends in .csv, .jsonl, .parquet, or -"]),
         ("compile {package} -o x", ["is a package for a card", "triune compile takes an ONNX model"]),
@@ -239,11 +256,24 @@ def test_sessions_say_what_a_file_is(others: dict[str, Path]) -> None:
     for path, message in (
         ("lite", "is a packed model of MegEngine Lite, not an ONNX model"),
         ("picture", "is a picture, not"),
+        ("nothing", "is an empty file, not"),
+        ("pointer", "is a pointer of Git LFS to a file that was not fetched, not an ONNX model: git lfs pull"),
+        ("page", "is a web page, not"),
     ):
         for source in (others[path], others[path].read_bytes()):
             with pytest.raises(triune.errors.FormatError, match=message) as raised:
                 triune.Session(source)
             assert raised.value.format == "ONNX"
+
+
+@pytest.mark.parametrize("samples", [None, [{"image": np.zeros((1, 1, 8, 8), np.float32)}]])
+def test_compile_says_what_a_file_is(
+    others: dict[str, Path], tmp_path: Path, samples: list[dict[str, Any]] | None
+) -> None:
+    for name, message in (("lite", "is a packed model"), ("json", "is a JSON document"), ("page", "is a web page")):
+        with pytest.raises(triune.errors.FormatError, match=f"{message}.*, not an ONNX model: "):
+            triune.compile(others[name], target="metis", output=tmp_path / "made", calibration=samples)
+    assert not (tmp_path / "made").exists()
 
 
 @pytest.mark.parametrize(
@@ -254,6 +284,7 @@ def test_sessions_say_what_a_file_is(others: dict[str, Path]) -> None:
         (["run", "x", "--input", "y", "--lable=z"], "did you mean --labels?"),
         (["predict", "x", "y", "--fit", "strech"], "did you mean stretch?"),
         (["compat", "rum", "x"], "did you mean run?"),
+        (["run", "x", "--inptu", "y"], "required: --input; unrecognized: --inptu; did you mean --input?"),
     ],
 )
 def test_what_was_meant(arguments: list[str], meant: str, capsys: pytest.CaptureFixture[str]) -> None:

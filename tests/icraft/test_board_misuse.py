@@ -332,7 +332,7 @@ def test_sessions_name_wrong_arguments(device: Any, network: Network) -> None:
             made.sub(index)  # type: ignore[call-overload]
     with pytest.raises(InternalError, match="there are no backends to compute"):
         Session.Create([], network.view(0), [])
-    with pytest.raises(InternalError, match="backend_types: expected a list"):
+    with pytest.raises(TypeError, match="backend_types: a list is needed, not None"):
         Session.Create(None, network.view(0), [])
     with pytest.raises(TypeError, match="filePath: a str is needed"):
         made.dumpSnapshot(None)
@@ -371,7 +371,7 @@ def test_a_snapshot_with_a_wrong_description_says_so(device: Any, network: Netwo
         path.write_bytes(changed)
         with pytest.raises(InternalError, match=r"\[11011\].*the description is not that of a session"):
             Session.CreateWithSnapshot(str(path), [BACKENDS["zg330"], HostBackend], [device, HostDevice.Default()])
-    with pytest.raises(InternalError, match="expected a list of classes"):
+    with pytest.raises(TypeError, match="backends: a list is needed, not None"):
         Session.CreateWithSnapshot(str(path), None, [])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="filePath: a str"):
         Session.CreateWithSnapshot(None, [], [])  # type: ignore[arg-type]

@@ -36,6 +36,7 @@ from triune.icraft.xir import (
     XirWarning,
     ZhugeTarget,
 )
+from triune.models import DIGITS_F32
 
 
 def stored(network: Network, folder: Path, name: str = "net") -> tuple[Path, Path]:
@@ -226,6 +227,8 @@ def test_what_is_no_json(tmp_path: Path, text: str) -> None:
 def test_what_is_no_utf8(tmp_path: Path) -> None:
     path = tmp_path / "given.json"
     path.write_bytes(b'{"a": "\xff\xfe\xfd"}')
+    with pytest.raises(Error, match=r"expected a network in JSON, got an ONNX model: triune run"):
+        Network.CreateFromJsonFile(str(DIGITS_F32))
     with pytest.raises(Error, match=r"given\.json: it is not JSON"):
         Network.CreateFromJsonFile(str(path))
 

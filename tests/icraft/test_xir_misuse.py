@@ -52,7 +52,7 @@ def state(network: Network) -> list[tuple[Operation, list[int], list[int]]]:
         (lambda n: n.replaceOpKeepUses(n[2], n[1]), Error, "is in it already"),
         (lambda n: n.replaceOpKeepUses(n[2], small()[1]), Error, "take it out first"),
         (lambda n: n.replaceOpKeepUses(n[2], taken(n)), Error, "has an operation of number 1 already"),
-        (lambda n: n.connect(n[1][0], NOTHING), TypeError, "not iterable"),
+        (lambda n: n.connect(n[1][0], NOTHING), TypeError, r"to: .* is needed, not None"),
         (lambda n: n[2].setOutputs([n[2][0], NOTHING]), TypeError, "an output: a Value is needed, not NoneType"),
         (lambda n: n[2].setOutputs([n[2][0], Params(f32(1))]), Error, "parameters cannot be an output"),
         (lambda n: n[2].setId("2"), TypeError, "a whole number is needed, not '2'"),

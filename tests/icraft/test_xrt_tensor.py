@@ -16,6 +16,7 @@ import pytest
 from triune.icraft.xir import (
     BoolType,
     CalibratedType,
+    Error,
     ExpQuantizedScaleArray,
     FloatType,
     IntegerType,
@@ -199,6 +200,21 @@ def test_a_type_says_what_a_buffer_is() -> None:
 def test_what_makes_no_tensor_is_an_error(make: Callable[[], Tensor]) -> None:
     with pytest.raises((InternalError, TypeError)):
         make()
+
+
+def test_masked_arrays_are_refused() -> None:
+    masked = np.ma.masked_equal(np.arange(4, dtype=np.float32), 2)
+    chunk = region().malloc(16)
+    takes: list[Callable[[], object]] = [
+        lambda: Tensor(masked, Layout("*")),
+        lambda: Params(masked, "p", Layout("*")),
+        lambda: Params(np.zeros(4, np.float32), "p", Layout("*")).copyData(masked),
+        lambda: chunk.write(0, masked, 16),
+        lambda: chunk.read(masked, 0, 16),
+    ]
+    for take in takes:
+        with pytest.raises(Error, match=r"a masked array .*filled"):
+            take()
 
 
 def test_parameters_are_shared_and_kept_from_writing() -> None:

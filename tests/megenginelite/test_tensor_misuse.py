@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import pickle
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,34 @@ def test_masked_arrays_are_refused() -> None:
         assert tensor.to_numpy().tolist() == [0, 1, 2, 3]
     with pytest.raises(RuntimeError, match="masked"):
         LiteTensorConcat([array, array], 0)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "numbers", "become", "said"),
+    [
+        ("int8", [1, 300], [1, 44], r"element 1, 300, .*int8 and becomes 44, as in C \(1 of 2"),
+        ("uint8", [-1, 256], [255, 0], r"element 0, -1, .*becomes 255.*2 of 2"),
+        ("int32", [1 << 70], [0], r"element 0, 1180591620717411303424, .*int32 and becomes 0"),
+        ("float16", [1e6, -np.inf], [np.inf, -np.inf], r"element 0, 1000000\.0, .*float16 and becomes inf.*1 of 2"),
+        ("float32", [1e300], [np.inf], "element 0, 1e\\+300, .*float32 and becomes inf"),
+        ("int8", [True, -128, np.int64(5)], [1, -128, 5], None),
+        ("float16", [0.1, np.nan], [np.float16(0.1), np.nan], None),
+    ],
+)
+def test_a_list_changes_its_numbers_aloud(
+    dtype: str, numbers: list[Any], become: list[Any], said: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    tensor = LiteTensor(LiteLayout([len(numbers)], dtype))
+    tensor.set_data_by_copy(numbers)
+    np.testing.assert_array_equal(tensor.to_numpy(), np.array(become, dtype))
+    told = "\n".join(record.getMessage() for record in caplog.records)
+    assert told == "" if said is None else re.search(said, told)
+
+
+@pytest.mark.parametrize(("dtype", "numbers"), [("float16", ["1.5"]), ("float16", [[1.0]]), ("float32", [10**400])])
+def test_a_list_of_no_numbers_is_refused(dtype: str, numbers: list[Any]) -> None:
+    with pytest.raises(TypeError, match=f"set_data_by_copy: a list of numbers for a tensor of {dtype}"):
+        LiteTensor(LiteLayout([1], dtype)).set_data_by_copy(numbers)
 
 
 def overlapping() -> list[Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +162,22 @@ def test_bias_correction_keeps_means(tmp_path: Path) -> None:
         return float(np.abs(means[0] - means[1]).max())
 
     assert off() < 0.5 * off(bias_correction=False)
+
+
+def test_a_full_folder_for_temporary_files_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = ssd_like(tmp_path / "float.onnx")
+
+    def fail(*arguments: Any, **options: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("onnx.save", fail)
+    for work in (
+        lambda: triune.quantize(model, calibration=samples(2), output=tmp_path / "q.onnx"),
+        lambda: triune.compile(model, target="metis", output=tmp_path / "p", input_format="rgb8"),
+    ):
+        with pytest.raises(errors.FileError, match=r"cannot write to .*: No space left on device; the variable TMPDIR"):
+            work()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["float.onnx"]
 
 
 @pytest.mark.parametrize("act", ["s8", "u8", "s16"])

@@ -105,6 +105,9 @@ pub(crate) fn check<'a, 'py>(
     let fail = |expected: String, got: String| {
         Err(error::argument(format!("{name}: expected {expected}, got {got}")))
     };
+    if is_masked(object)? {
+        return fail("an array".to_owned(), MASKED.to_owned());
+    }
     let Ok(array) = object.cast::<PyUntypedArray>() else {
         let got =
             object.get_type().name().map_or_else(|_| "another object".to_owned(), |name| name.to_string());
@@ -131,6 +134,18 @@ pub(crate) fn check<'a, 'py>(
         );
     }
     Ok(array)
+}
+
+/// What is said to a masked array.
+const MASKED: &str = "a masked one, which has elements without a value: pass array.filled(value)";
+
+/// Whether `object` is a masked array of numpy's, whose memory holds numbers that its owner has struck out.
+fn is_masked(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = object.py();
+    if object.is_exact_instance_of::<PyUntypedArray>() || object.cast::<PyUntypedArray>().is_err() {
+        return Ok(false);
+    }
+    object.is_instance(&py.import(intern!(py, "numpy.ma"))?.getattr(intern!(py, "MaskedArray"))?)
 }
 
 /// The error for an array that somebody else uses.

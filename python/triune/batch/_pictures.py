@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -289,7 +290,7 @@ class Preprocess:
             raise
         except Exception as error:
             # Decoders raise OSError, SyntaxError, ValueError and their own, and seldom name the file.
-            raise ArgumentError(f"not an image that can be read: {_reason(error)}") from None
+            raise ArgumentError(f"not an image that can be read: {_reason(error, source)}") from None
         return np.asarray(scaled, np.uint8).reshape(frame.height, frame.width, -1)
 
     def _scaled(self, picture: Image.Image, mode: str, frame: Frame) -> Image.Image:
@@ -346,14 +347,24 @@ def frames_of(path: str | os.PathLike[str]) -> Iterator[tuple[int, Image.Image]]
                     yield number, frame.copy()
         except Exception as error:
             # As above: whatever decoders raise.
-            raise UnreadableItem(f"{os.fsdecode(path)}: not an image that can be read: {_reason(error)}") from None
+            raise UnreadableItem(
+                f"{os.fsdecode(path)}: not an image that can be read: {_reason(error, path)}"
+            ) from None
 
 
-def _reason(error: Exception) -> str:
-    """Return what a decoder says, without the name that Python gives the open file."""
+def _reason(error: Exception, source: object) -> str:
+    """Return what a decoder says, without the name that Python gives the open file; what the file is, if that is known."""
     from PIL import UnidentifiedImageError
 
-    return "no picture of a kind that is known" if isinstance(error, UnidentifiedImageError) else str(error)
+    from triune._kinds import PICTURE, UNKNOWN, kind_of
+
+    if not isinstance(error, UnidentifiedImageError):
+        return str(error)
+    path = os.fsdecode(source) if isinstance(source, str | os.PathLike) else ""
+    kind = kind_of(Path(path)) if path else None
+    if kind is None or kind in (PICTURE, UNKNOWN):
+        return "no picture of a kind that is known"
+    return f"it is {kind.what}: {kind.cure.format(path=path)}"
 
 
 def _is_number(value: object) -> bool:

@@ -94,6 +94,8 @@ def _text(error: Exception) -> str:
 
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return short(f"{error.filename}: {error.strerror}")
+    if isinstance(error, UnicodeEncodeError):
+        return short(f"{error.object!r} has bytes that are no text: choose another name")
     if isinstance(error, MemoryError):
         # Python's own has no text.
         return short(f"out of memory: {error}".rstrip(": "))

@@ -31,12 +31,22 @@ class Parser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """Read the arguments; one that nobody knows is an error of the command that got it."""
+        self._given = list(sys.argv[1:] if args is None else args)
         found, extras = super().parse_known_args(args, namespace)
         if extras and self._subparsers is None:
             options = [name for action in self._actions for name in action.option_strings]
             name = extras[0].partition("=")[0]
             self.error(f"unrecognized arguments: {' '.join(extras)}{_meant(name, options)}")
         return found, extras
+
+    def _is_unknown(self, word: str) -> bool:
+        """Return whether an argument looks like an option that there is not."""
+        name = word.partition("=")[0]
+        return (
+            name.startswith("--")
+            and len(name) > 2
+            and not any(each.startswith(name) for each in self._option_string_actions)
+        )
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         try:
@@ -47,6 +57,13 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print how the command is used and what is wrong, and exit with 2."""
+        if message.startswith("the following arguments are required") and self._subparsers is None:
+            # That is often an option that was misspelled.
+            message += "".join(
+                f"; unrecognized: {word}{_meant(word.partition('=')[0], self._option_string_actions)}"
+                for word in self._given
+                if self._is_unknown(word)
+            )
         self.print_usage(sys.stderr)
         self.exit(2, f"{self.prog}: {styled('error', RED, sys.stderr)}: {message}\n")
 

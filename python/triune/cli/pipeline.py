@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from triune import _native
 from triune._arrays import model_integers, reals_at_border
-from triune.axelera.runtime import Connection, Context, Profile, TensorInfo
+from triune.axelera.runtime import Connection, Context, Profile, TensorInfo, _manifest
 from triune.cli.data import Input
+from triune.errors import FileError
 
 Tensor = npt.NDArray[Any]
 
@@ -25,6 +26,11 @@ class Pipeline:
         """Load the package whose `model.json` is at `path` onto a device (None: the first that is free)."""
         self._context = Context()
         try:
+            if not (path.parent / _manifest.FILE).exists():
+                raise FileError(
+                    f"{path.parent}: there is no {_manifest.FILE}, which says how tensors are padded and quantized; compile the "
+                    "model again"
+                )
             model = self._context.load_model(path)
             self._package = _native.Package(path)
             self._infos = (model.inputs(), model.outputs())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from triune.megenginelite import _devices
@@ -30,8 +31,10 @@ class Configured:
 
     def __init__(self, config: LiteConfig | None, io: LiteNetworkIO | None) -> None:
         """Keep the configuration; nothing is loaded."""
-        assert config is None or isinstance(config, LiteConfig), (
-            f"config: expected a LiteConfig, got {type(config).__name__}"
+        given: object = config
+        hint = ": a model's file is given to load(path)" if isinstance(given, str | Path) else ""
+        assert given is None or isinstance(given, LiteConfig), (
+            f"config: expected a LiteConfig, got {type(given).__name__}{hint}"
         )
         assert io is None or isinstance(io, LiteNetworkIO), f"io: expected a LiteNetworkIO, got {type(io).__name__}"
         self.config = LiteConfig() if config is None else config

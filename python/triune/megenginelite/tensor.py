@@ -15,10 +15,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, SupportsIndex, TypeGuard
 
 from triune import _fork
+from triune._masked import MASKED, is_masked
 from triune._text import short
 from triune.megenginelite import _devices
 from triune.megenginelite._addresses import address_of, aligned, pointer
 from triune.megenginelite._arguments import integer, integers
+from triune.megenginelite._elements import from_list, overlaps_itself
 from triune.megenginelite._errors import failure, mistyped
 from triune.megenginelite._layout import (
     CTYPES,
@@ -254,7 +256,7 @@ class LiteTensor:
         array = self._elements()
         if not array.flags.writeable:
             raise failure("the tensor shares memory that is read-only")
-        if not array.flags.c_contiguous and _overlaps_itself(array):
+        if not array.flags.c_contiguous and overlaps_itself(array):
             raise failure(
                 "the tensor shares an array of which several elements are in one place: it is only for reading"
             )
@@ -416,7 +418,8 @@ class LiteTensor:
 
         Raises AssertionError if the tensor has gaps, a list is too long, an
         array is not C-contiguous, or an address comes without its length; KeyError if there is no such element type,
-        RuntimeError for an array without axes, TypeError if an element of a list does not fit.
+        RuntimeError for an array without axes, TypeError if an element of a list is no number of the tensor's kind. Numbers of
+        a list that are out of the element type's range wrap, or become infinite, as in C; the log says so.
         """
         assert self.is_continue, "set_data_by_copy: the tensor is a slice with gaps; use copy_from"
         if layout is None and self._is_like(data):
@@ -451,17 +454,7 @@ class LiteTensor:
     def _copy_list(self, data: list[Any], shape: Shape, kind: int) -> None:
         count = math.prod(shape) if shape else 0
         assert len(data) <= count, f"set_data_by_copy: {len(data)} numbers for a tensor of {count}"
-        values: npt.NDArray[Any]
-        if kind == LiteDataType.LITE_HALF:
-            values = np.array(data, np.float16)
-            if values.ndim > 1:
-                raise mistyped("set_data_by_copy: expected a list of numbers, got lists in it")
-        else:
-            # As C does: integers wrap, a float is no integer.
-            try:
-                values = np.array((CTYPES[LiteDataType(kind)] * len(data))(*data), NAMES[kind])
-            except TypeError as error:
-                raise mistyped(f"set_data_by_copy: a list of numbers for a tensor of {NAMES[kind]}: {error}") from None
+        values = from_list(data, LiteDataType(kind))
         if data:
             self._room(shape, kind).reshape(-1)[: len(data)] = values
         else:
@@ -761,8 +754,8 @@ def _exported(value: Any, function: str) -> npt.NDArray[Any] | None:
     if isinstance(value, int | ctypes.c_void_p):
         return None
     if isinstance(value, np.ndarray):
-        if type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray):
-            raise failure(f"{function}: a masked array has elements without a value: pass array.filled(value)")
+        if type(value) is not np.ndarray and is_masked(value):
+            raise failure(f"{function}: {MASKED}")
         return np.asarray(value)
     if isinstance(value, LiteTensor):
         return value.get_data_by_share()
@@ -774,16 +767,3 @@ def _exported(value: Any, function: str) -> npt.NDArray[Any] | None:
     if hasattr(type(value), "__array__"):
         return np.asarray(value)
     return None
-
-
-def _overlaps_itself(array: npt.NDArray[Any]) -> bool:
-    """Return whether elements of an array may lie over each other, as a broadcast one's do: from the closest axis outwards,
-    each step must lead beyond all that the axes before reach.
-    """
-    reach = array.itemsize
-    for step, extent in sorted((abs(step), extent) for step, extent in zip(array.strides, array.shape, strict=True)):
-        if extent > 1:
-            if step < reach:
-                return True
-            reach += step * (extent - 1)
-    return False

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from triune.errors import ArgumentError, FileError
+from triune._kinds import ONNX, misread
+from triune._text import short
+from triune.errors import ArgumentError, FileError, FormatError
 
 __all__ = [
     "FUNCTION",
@@ -115,7 +117,7 @@ class Refused(Exception):
 def read(source: Path) -> Any:
     """Return the model without its external data.
 
-    Raises FileError if it cannot be read, ArgumentError if it is no ONNX model.
+    Raises FileError if it cannot be read, FormatError if it is no ONNX model.
     """
     import onnx
 
@@ -125,10 +127,16 @@ def read(source: Path) -> Any:
         raise FileError(f"cannot read {source}: {error.strerror or error}") from None
     except Exception as error:
         # The parser's own exception, which is another one with every version.
-        raise ArgumentError(f"{source}: not an ONNX model, or a damaged one ({' '.join(str(error).split())})") from None
+        raise _damaged(source, " ".join(str(error).split())) from None
     if not model.opset_import:
-        raise ArgumentError(f"{source}: not an ONNX model, or a damaged one: no import of an operator set")
+        raise _damaged(source, "no import of an operator set")
     return model
+
+
+def _damaged(source: Path, why: str) -> FormatError:
+    error = FormatError(short(f"{source}: not an ONNX model, or a damaged one: {why}"))
+    error.format = "ONNX"
+    return misread(error, source, str(source), (ONNX,))
 
 
 def prepare(source: Path, scratch: Path, outputs: Sequence[str] = ()) -> Any:

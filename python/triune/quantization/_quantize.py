@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from triune._files import write_bytes
+from triune._files import FULL, scratch, write_bytes
 from triune._model_info import ModelInfo
 from triune._multipliers import use_fixed_multipliers
 from triune._picture_input import put_picture_input
@@ -216,9 +215,9 @@ def quantize_file(
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = {value.name: Expected.of(value) for value in model.graph.input if value.name not in constants}
     checked = Samples(samples, inputs, say)
-    with tempfile.TemporaryDirectory(prefix="triune-") as folder, _hushed(quiet):
+    with scratch() as folder, _hushed(quiet):
         try:
-            prepared = prepare(source, Path(folder), options.outputs)
+            prepared = prepare(source, folder, options.outputs)
             work = _Work(prepared, inputs, options, say)
             work.observe(checked)
             written = work.write()
@@ -226,9 +225,11 @@ def quantize_file(
         except (ArgumentError, MemoryError):
             raise
         except Exception as error:
+            if isinstance(error, OSError) and error.errno in FULL:
+                raise
             if checked.failure is not None:
                 raise checked.failure from None
-            raise UnsupportedError(f"{source}: {_reason(error, Path(folder))}") from error
+            raise UnsupportedError(f"{source}: {_reason(error, folder)}") from error
     said = ModelInfo.of_model(source) if info is None else info
     if input_format is not None:
         said = said._replace(preprocess=put_picture_input(written.model, input_format, said.preprocess or Preprocess()))

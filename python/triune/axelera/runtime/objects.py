@@ -572,6 +572,8 @@ def _integer(name: str, value: object) -> int:
 
 def _setting(name: str, value: object) -> str:
     if isinstance(value, str):
+        if not value.isprintable():
+            raise InvalidConfiguration(f"{name}: expected a short printable text, got {value!r}")
         return value
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):
         raise InvalidConfiguration(f"{name}: expected an int or str, got {value!r}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
+from triune._files import TEXT_LIMIT, read
 from triune.axelera.types.enums import ColorFormat, ModelType, TaskCategory, TensorLayout
 
 __all__ = ["Manifest", "ModelInfo", "OutputInfo"]
@@ -134,8 +135,11 @@ class ModelInfo:
 
     @classmethod
     def from_json(cls, text: str | bytes | Path) -> Self:
-        """Read what `to_json` wrote, or a file of it. Raises ValueError for anything else."""
-        found = json.loads(text.read_bytes() if isinstance(text, Path) else text)
+        """Read what `to_json` wrote, or a file of it.
+
+        Raises ValueError for anything else, and `triune.errors.FileError` if the file cannot be read.
+        """
+        found = json.loads(read(text, TEXT_LIMIT) if isinstance(text, Path) else text)
         known = {one.name for one in fields(cls)}
         if not isinstance(found, dict) or not found.keys() <= known:
             raise ValueError(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from triune._files import DATA_LIMIT, opened, read, read_text
+from triune._files import DATA_LIMIT, opened, read, read_text, scratch
 from triune.cli.icraft.configuration import STEPS, Configuration
 from triune.errors import ArgumentError, FileError
 
@@ -64,8 +63,7 @@ def _documents(configuration: Configuration, step: str, progress: Callable[[str]
     from triune import _native
     from triune.quantization._quantize import quantize_file
 
-    with tempfile.TemporaryDirectory(prefix="triune-") as scratch:
-        folder = Path(scratch)
+    with scratch() as folder:
         source = _as_onnx(configuration, folder)
         made = folder / _kept(configuration)
         kept = configuration.place("quantize").parent / made.name if "quantize" in configuration.sections else None

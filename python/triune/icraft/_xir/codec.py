@@ -10,6 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+from triune._kinds import ICRAFT, JSON, UNKNOWN, kind_of_bytes
 from triune.icraft._xir.arrays import NormratioArray, scale_array
 from triune.icraft._xir.attributes import kinds
 from triune.icraft._xir.distribution import MergedAxisDistr
@@ -83,6 +84,11 @@ def network_of(text: str | bytes, where: str) -> Network:
     except RecursionError:
         raise Error(f"{where}: it is nested too deeply to be a network") from None
     except ValueError as error:
+        kind = kind_of_bytes(text[:4096].encode(errors="replace") if isinstance(text, str) else text[:4096])
+        if kind not in (ICRAFT, JSON, UNKNOWN):
+            raise Error(
+                f"{where}: expected a network in JSON, got {kind.what}: {kind.cure.format(path=where)}"
+            ) from None
         raise Error(f"{where}: it is not JSON: {error}") from None
     reader = Reader(where)
     try:

@@ -57,7 +57,8 @@ class Unpicklable:
 def _refused(kind: str, value: object) -> TypeError:
     # What others show may be long, and take as long to make.
     shown = f"{value!r:.60} " if isinstance(value, str | bytes | int | float | complex | None) else ""
-    return TypeError(f"{kind} is needed, not {shown}({'a class' if isinstance(value, type) else type(value).__name__})")
+    called = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+    return TypeError(f"{kind} is needed, not {shown}({called})")
 
 
 def _one(name: str) -> str:
@@ -268,7 +269,11 @@ def _conversion(annotation: str, names: Mapping[str, Any]) -> Conversion | None:
         return _PLAIN[part]
     if listed := _LIST.fullmatch(part):
         item = _conversion(listed[1], names)
-        return None if item is None else each(item)
+        if item is not None:
+            return each(item)
+        return _iterable if part.startswith("Iterable") else _sequence
+    if part.startswith("Callable"):
+        return _callable
     kind = names.get(part)
     return member(kind) if isinstance(kind, enum.EnumMeta) else None
 
@@ -289,6 +294,18 @@ def _class(annotation: str, names: Mapping[str, Any]) -> Conversion | None:
     if isinstance(kind, type):
         return _instance(kind)
     return _named(annotation) if annotation.isidentifier() else None
+
+
+def _sequence(value: Any, convert: bool = True) -> Any:
+    if not is_sequence(value):
+        raise _refused("a list", value)
+    return value
+
+
+def _iterable(value: Any, convert: bool = True) -> Any:
+    if not is_sequence(value) and not hasattr(type(value), "__iter__"):
+        raise _refused("a list", value)
+    return value
 
 
 def _callable(value: Any, convert: bool = True) -> Any:
@@ -542,4 +559,5 @@ def _takes_something(function: Any) -> bool:
             if name != "return" and isinstance(annotation, str):
                 words.update(re.findall(r"\w+", annotation))
     names = function.__globals__
-    return any(word in _PLAIN or isinstance(names.get(word), enum.EnumMeta) for word in words - {"None"})
+    checked = _PLAIN.keys() | {"list", "Sequence", "Iterable", "Callable"}
+    return any(word in checked or isinstance(names.get(word), enum.EnumMeta) for word in words - {"None"})

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, overload
 
+from triune._masked import MASKED, is_masked
 from triune.icraft._xir.binding import REQUIRED, fits, shown
 from triune.icraft._xir.errors import Error
 from triune.icraft._xir.immediates import Data
@@ -361,6 +362,8 @@ def _bfloat16(data: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _as_array(b: Buffer) -> npt.NDArray[Any]:
     import numpy as np
 
+    if is_masked(b):
+        raise Error(f"Params: {MASKED}")
     # numpy takes bytes for a text.
     return np.asarray(memoryview(b) if isinstance(b, bytes | bytearray) else b)
 

@@ -33,7 +33,6 @@ def check_outputs(values: Sequence[Value], tensors: Sequence[Tensor]) -> dict[in
 
 
 def _checked(what: str, values: Sequence[Value], tensors: Sequence[Tensor]) -> dict[int, Tensor]:
-    expect(f"{what}s", tensors, (list, tuple), "a list of tensors")
     if len(tensors) != len(values):
         raise failure(RANGE, f"{what}s: expected {len(values)} tensors{_of(values)}, got {len(tensors)}")
     found = {}

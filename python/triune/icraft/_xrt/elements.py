@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from triune._masked import MASKED, is_masked
 from triune.icraft._xir.errors import Error
 from triune.icraft._xir.layout import Layout
 from triune.icraft._xir.types import TensorType
@@ -51,7 +52,12 @@ def type_of(array: npt.NDArray[Any], layout: Layout | None) -> TensorType:
 
 
 def contiguous(buffer: Any) -> npt.NDArray[Any]:
-    """Return a buffer as an array in C order, without a copy if it can be. Raises InternalError if it is no buffer."""
+    """Return a buffer as an array in C order, without a copy if it can be.
+
+    Raises InternalError if it is no buffer, or a masked array.
+    """
+    if is_masked(buffer):
+        raise failure(TYPE, f"Tensor: {MASKED}")
     try:
         array = np.asarray(buffer if hasattr(buffer, "__array__") else memoryview(buffer))
     except TypeError:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 import numpy as np
 import numpy.typing as npt
 
+from triune._masked import MASKED, is_masked
 from triune.icraft._xir.conversions import whole
 from triune.icraft._xir.enums import VendorEnum
 from triune.icraft._xir.objects import ObjectRef
@@ -39,8 +40,10 @@ class PtrType(VendorEnum):
 def as_bytes(buffer: Buffer, what: str, *, writable: bool = False) -> Bytes:
     """Return the bytes of a contiguous buffer as an array that shares its memory.
 
-    Raises InternalError if it is no buffer, has gaps, or cannot be written although `writable`.
+    Raises InternalError if it is no buffer, has gaps, is a masked array, or cannot be written although `writable`.
     """
+    if is_masked(buffer):
+        raise failure(TYPE, f"{what}: {MASKED}")
     # What has an array but no buffer, as Tensor in Python 3.11.
     source: Any = buffer if not hasattr(buffer, "__array__") else np.asarray(buffer)
     try:

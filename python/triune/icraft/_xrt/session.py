@@ -12,7 +12,7 @@ from triune.icraft._xir.objects import ObjectRef
 from triune.icraft._xrt.backend import Backend, as_results, made, view_of
 from triune.icraft._xrt.binding import Step, bound_already, bound_by_order, joined
 from triune.icraft._xrt.check import check_inputs, check_outputs
-from triune.icraft._xrt.errors import ORDER, RANGE, TYPE, expect, failure
+from triune.icraft._xrt.errors import ORDER, RANGE, TYPE, failure
 from triune.icraft._xrt.observe import Observers
 from triune.icraft._xrt.played import Played
 from triune.icraft._xrt.sections import Section, sections
@@ -99,7 +99,6 @@ class Session(ObjectRef):
 
         Raises InternalError if an operation is supported by none (all of them are named), or the lists' lengths differ.
         """
-        expect("Session.Create: backend_types", backend_types, Sequence, "a list of classes such as HostBackend")
         return Session.CreateByOrder(network, [made(backend_type) for backend_type in backend_types], devices)
 
     @staticmethod

@@ -19,7 +19,7 @@ from triune.icraft._xir.codec import network_of
 from triune.icraft._xir.errors import Error, InternalError
 from triune.icraft._xir.files import Stored, _Raw, _Slice, stored
 from triune.icraft._xrt.backend import Backend, made
-from triune.icraft._xrt.errors import FILE, LOAD, ORDER, RANGE, TYPE, expect, failure
+from triune.icraft._xrt.errors import FILE, LOAD, ORDER, RANGE, TYPE, failure
 
 if TYPE_CHECKING:
     from triune.icraft._xir.network import Network
@@ -96,8 +96,6 @@ def read_snapshot(
     Raises InternalError if the file cannot be read, is no snapshot, of another version, damaged, or of other backends than
     `types`.
     """
-    expect("CreateWithSnapshot: backends", types, Sequence, "a list of classes such as HostBackend")
-    expect("CreateWithSnapshot: devices", devices, Sequence, "a list of devices")
     where = f"CreateWithSnapshot({os.fspath(path)!r})"
     found, description, first = _opened(path, where)
     try:

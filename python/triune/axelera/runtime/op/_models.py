@@ -6,13 +6,13 @@ import os
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from triune import _native
 from triune._arrays import model_integers, operand, reals_at_border
+from triune._files import scratch
 from triune.axelera.runtime._errors import InvalidArgument, vendor
 from triune.axelera.runtime.objects import Context
 from triune.axelera.runtime.op._operators import Array, Operator, Unpacked, array_of
@@ -103,9 +103,9 @@ class Load(Operator):
             raise InvalidArgument(
                 f"{path}: pipelines in .axe files are not read; put the pipeline together with op.seq"
             )
-        with TemporaryDirectory(prefix="triune-") as scratch:
+        with scratch() as folder:
             if path.is_file() and zipfile.is_zipfile(path):
-                path = _extracted(path, Path(scratch))
+                path = _extracted(path, folder)
             self._open(path / "model.json" if path.is_dir() else path, ncores)
 
     def _open(self, path: Path, ncores: int) -> None:
