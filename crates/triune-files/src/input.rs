@@ -16,6 +16,7 @@ pub struct Input {
     file: File,
     size: u64,
     limit: u64,
+    modified: (i64, i64),
 }
 
 impl Input {
@@ -36,7 +37,7 @@ impl Input {
         if size > limit {
             return Err(fail(too_long(&format!("it has {size} bytes"), limit)));
         }
-        Ok(Self { path: path.to_owned(), file, size, limit })
+        Ok(Self { path: path.to_owned(), file, size, limit, modified: modified(&metadata) })
     }
 
     /// Its bytes when it was opened; 0 also for files that do not tell, as those in `/proc`.
@@ -82,6 +83,27 @@ impl Input {
         }
         Ok(filled)
     }
+
+    /// Checks that nobody has written to it since it was opened: what was read then is of one writing.
+    ///
+    /// Told by the time of the last change, as exact as the file system has it. A file that another one takes the place of
+    /// stays as it was.
+    ///
+    /// # Errors
+    /// [`Error::Read`].
+    pub fn check_unchanged(&self) -> Result<(), Error> {
+        let fail = Error::read(&self.path);
+        let now = self.file.metadata().map_err(&fail)?;
+        if (now.len(), modified(&now)) == (self.size, self.modified) {
+            return Ok(());
+        }
+        let text = "it was written to while it was read; read it again when that is done";
+        Err(fail(invalid(text.to_owned())))
+    }
+}
+
+fn modified(metadata: &Metadata) -> (i64, i64) {
+    (metadata.mtime(), metadata.mtime_nsec())
 }
 
 /// The bytes of a plain file of at most `limit` bytes.

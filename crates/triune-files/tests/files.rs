@@ -408,6 +408,32 @@ fn a_file_is_read_as_far_as_it_went() {
     assert_eq!(read(&path, 100).unwrap(), b"old and new");
 }
 
+/// What is of one writing can be told from what is not; a file that takes its place leaves the open one as it was.
+#[test]
+fn a_file_that_is_written_to_is_told() {
+    let folder = folder();
+    let path = folder.path().join("file");
+    let writings: [fn(&Path); 3] = [
+        |path| append(path, b" and new").unwrap(),
+        |path| fs::write(path, "new").unwrap(),
+        |path| fs::File::options().write(true).open(path).unwrap().set_len(1).unwrap(),
+    ];
+    for writing in writings {
+        fs::write(&path, "old").unwrap();
+        let input = Input::open(&path, 100).unwrap();
+        input.check_unchanged().unwrap();
+        // File systems tell times by ticks of some milliseconds.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        writing(&path);
+        let error = input.check_unchanged().unwrap_err().to_string();
+        assert!(error.contains("file: it was written to while it was read"), "{error}");
+    }
+    let input = Input::open(&path, 100).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    write(&path, b"another").unwrap();
+    input.check_unchanged().unwrap();
+}
+
 #[test]
 fn limits_include_themselves() {
     let folder = folder();

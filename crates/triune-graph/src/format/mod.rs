@@ -149,7 +149,8 @@ pub fn read_bytes(bytes: impl Into<Bytes>, folder: Option<&Path>) -> Result<Grap
 
 /// The bytes of a plain file of at most `limit` bytes, as readers take them: in memory once, aligned to 64 bytes.
 ///
-/// A file that grows meanwhile is read as far as it went when it was opened. The error is [`Error::Io`] or [`Error::Memory`].
+/// A file that is written to meanwhile is refused: part of it could be the old one. The error is [`Error::Io`] or
+/// [`Error::Memory`].
 pub fn contents(path: &Path, limit: u64) -> Result<Bytes, Error> {
     // Read, not mapped: a mapped file that someone truncates kills the process.
     let mut input = Input::open(path, limit)?;
@@ -159,5 +160,6 @@ pub fn contents(path: &Path, limit: u64) -> Result<Bytes, Error> {
     let buffer = usize::try_from(input.size()).ok().and_then(Buffer::zeroed);
     let mut buffer = buffer.ok_or(OutOfMemory { bytes: input.size() })?;
     let filled = input.fill(&mut buffer)?;
+    input.check_unchanged()?;
     Ok(Bytes::from_owner(buffer).slice(..filled))
 }

@@ -112,6 +112,9 @@ mod tests {
         assert_eq!(axis(28, 5, 1, 1).pads(AutoPad::SameUpper, [9, 9]), Some((2, 2)));
         assert_eq!(axis(224, 3, 2, 1).pads(AutoPad::SameUpper, [0, 0]), Some((0, 1)));
         assert_eq!(axis(224, 3, 2, 1).pads(AutoPad::SameLower, [0, 0]), Some((1, 0)));
+        // Steps longer than the window leave nothing to pad, and never begin within the input: windows begin with it.
         assert_eq!(axis(4, 1, 2, 1).pads(AutoPad::SameUpper, [0, 0]), Some((0, 0)));
+        assert_eq!(axis(9, 1, 5, 1).pads(AutoPad::SameUpper, [0, 0]), Some((0, 0)));
+        assert_eq!(axis(9, 1, 5, 1).pads(AutoPad::SameLower, [0, 0]), Some((0, 0)));
     }
 }
