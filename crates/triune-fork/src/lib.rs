@@ -26,5 +26,7 @@ pub use turn::{Turn, TurnGuard};
 
 /// What a thread was at work with when the process was forked cannot be used in the child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a run of another thread was under way when this process was forked; open the session or board again in this process")]
+#[error(
+    "a run of another thread was under way when this process was forked; open the session or board again in this process"
+)]
 pub struct Forked;
