@@ -57,41 +57,8 @@ impl Axes {
     /// A reduction of a value along the axes.
     fn reduce(&self, f: &mut Scope<'_, '_>, kind: ReduceKind, x: ValueId) -> Result<ValueId, Error> {
         let axes = self.resolve(f)?;
-        let shape = f.shape(x);
-        let empty = axes.iter().any(|&axis| shape[axis] == 0);
-        if empty && matches!(kind, ReduceKind::Min | ReduceKind::Max) {
-            return self.extreme_of_nothing(f, kind, x, &axes);
-        }
         let axes = axes.iter().map(|&axis| axis as isize).collect();
         f.op(Op::Reduce(Reduce { kind, axes: Some(axes), keep_dims: self.keep_dims }), &[x])
-    }
-
-    /// What every number of the type is larger (or smaller) than.
-    fn extreme_of_nothing(
-        &self,
-        f: &mut Scope<'_, '_>,
-        kind: ReduceKind,
-        x: ValueId,
-        axes: &[usize],
-    ) -> Result<ValueId, Error> {
-        let (shape, dtype) = (f.shape(x), f.dtype(x));
-        let infinite = if kind == ReduceKind::Max { f64::NEG_INFINITY } else { f64::INFINITY };
-        let value = if dtype.is_float() {
-            f.scalar(infinite, dtype)
-        } else {
-            let (low, high) = match dtype {
-                DType::Bool => (0, 1),
-                DType::I64 => (i64::MIN, i64::MAX),
-                // All bits, whose pattern is that of −1.
-                DType::U64 => (0, -1),
-                _ => dtype.int_range().ok_or_else(|| f.wrong(format!("no {dtype} to reduce")))?,
-            };
-            let bound = if kind == ReduceKind::Max { low } else { high };
-            f.integer(bound, dtype)
-        };
-        let kept = (0..shape.rank()).filter(|axis| self.keep_dims || !axes.contains(axis));
-        let dims: Vec<usize> = kept.map(|axis| if axes.contains(&axis) { 1 } else { shape[axis] }).collect();
-        f.expand(value, &dims)
     }
 }
 
