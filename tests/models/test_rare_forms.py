@@ -236,6 +236,15 @@ def test_pools_of_doubles_over_other_axes_and_of_no_batch() -> None:
             assert (y.dtype, y.shape) == (np.float64, expected.shape)
 
 
+@pytest.mark.parametrize("op", ["AveragePool", "MaxPool"])
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_a_window_that_would_start_in_the_padding_has_no_place(op: str, axes: int) -> None:
+    x = np.arange(3.0**axes, dtype=np.float32).reshape(1, 1, *[3] * axes)
+    pads = {"kernel_shape": [1] * axes, "strides": [3] * axes, "pads": [0] * axes + [1] * axes}
+    (y,) = run(op, 12, x, ceil_mode=1, **pads)
+    np.testing.assert_array_equal(y, x[(slice(1),) * (2 + axes)], strict=True)
+
+
 STARTS = {"ReduceMax": -np.inf, "ReduceMin": np.inf, "ReduceMean": 0, "ReduceSum": 0, "ReduceProd": 1}
 
 

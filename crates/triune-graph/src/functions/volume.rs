@@ -5,7 +5,7 @@ use triune_tensor::{DType, Shape, text::List};
 use super::Scope;
 use crate::{
     Constant, Error, Op, ValueId,
-    ops::{AutoPad, BinaryKind, Conv, Epilogue, Pad, PadMode, Pool, PoolKind},
+    ops::{AutoPad, Axis, BinaryKind, Conv, Epilogue, Pad, PadMode, Pool, PoolKind},
 };
 
 /// Most elements of a window in depth: each is an operator of its own.
@@ -62,7 +62,7 @@ impl Attributes {
             }
             _ => vec![0; 2 * axes],
         };
-        let mut window = Window { axes: [Axis::default(); 3], own: axes };
+        let mut window = Window { axes: [Axis::ONE; 3], own: axes };
         for (index, axis) in window.axes[3 - axes..].iter_mut().enumerate() {
             *axis = Axis {
                 extent: extents[index],
@@ -73,78 +73,13 @@ impl Attributes {
                 behind: pads[index + axes] as i64,
                 out: 0,
             };
-            axis.resolve(self.auto_pad, self.ceil_mode).ok_or_else(|| {
+            let placed = axis.padded(self.auto_pad).and_then(|axis| axis.placed(self.ceil_mode));
+            *axis = placed.ok_or_else(|| {
                 f.wrong(format!("a window of {} does not fit {} elements", axis.kernel, axis.extent))
             })?;
             f.bounded(Some(axis.out))?;
         }
         Ok(window)
-    }
-}
-
-/// A window along one axis.
-#[derive(Clone, Copy)]
-pub(crate) struct Axis {
-    extent: usize,
-    pub(crate) kernel: usize,
-    stride: usize,
-    dilation: usize,
-    /// Padding, or what is cut off.
-    before: i64,
-    behind: i64,
-    /// Places that the window has.
-    pub(crate) out: usize,
-}
-
-impl Default for Axis {
-    /// An axis of one element.
-    fn default() -> Self {
-        Self { extent: 1, kernel: 1, stride: 1, dilation: 1, before: 0, behind: 0, out: 1 }
-    }
-}
-
-impl Axis {
-    /// Elements between the window's first tap and its last.
-    fn reach(&self) -> Option<usize> {
-        (self.kernel - 1).checked_mul(self.dilation)
-    }
-
-    fn resolve(&mut self, auto_pad: AutoPad, ceil_mode: bool) -> Option<()> {
-        let reach = i64::try_from(self.reach()?).ok()?;
-        let (extent, stride) = (i64::try_from(self.extent).ok()?, i64::try_from(self.stride).ok()?);
-        if matches!(auto_pad, AutoPad::SameUpper | AutoPad::SameLower) {
-            let total = ((extent + stride - 1) / stride - 1).checked_mul(stride)? + reach + 1 - extent;
-            let (small, large) = (total.max(0) / 2, total.max(0) - total.max(0) / 2);
-            (self.before, self.behind) =
-                if auto_pad == AutoPad::SameUpper { (small, large) } else { (large, small) };
-        }
-        let room = extent.checked_add(self.before)?.checked_add(self.behind)? - reach - 1;
-        if room < 0 {
-            return None;
-        }
-        let mut out = room / stride + 1;
-        if ceil_mode && room % stride != 0 && out * stride < extent + self.before {
-            // A partial window counts if it starts before the padding at the end.
-            out += 1;
-        }
-        self.out = usize::try_from(out).ok()?;
-        Some(())
-    }
-
-    /// Elements of the padded operand that the window's places reach over.
-    fn span(&self) -> i64 {
-        ((self.out.max(1) - 1) * self.stride + self.reach().unwrap_or(0) + 1) as i64
-    }
-
-    /// For each place, how many taps stand on elements, those of the padding counted or not.
-    pub(crate) fn counts(&self, padding: bool) -> Vec<f32> {
-        let (low, high) =
-            if padding { (-self.before, self.extent as i64 + self.behind) } else { (0, self.extent as i64) };
-        let tap = |place: usize, tap: usize| (place * self.stride + tap * self.dilation) as i64 - self.before;
-        let inside = |place: usize| {
-            (0..self.kernel).filter(|&index| (low..high).contains(&tap(place, index))).count() as f32
-        };
-        (0..self.out).map(inside).collect()
     }
 }
 
@@ -396,7 +331,7 @@ impl Transposed {
             Some(_) => return Err(wrong()),
             None => None,
         };
-        let mut window = Window { axes: [Axis::default(); 3], own: axes };
+        let mut window = Window { axes: [Axis::ONE; 3], own: axes };
         let mut strides = Vec::with_capacity(axes);
         let mut phases = [Phases::default(); 3];
         for index in 0..axes {
@@ -626,7 +561,7 @@ pub(crate) fn max_with_places(
             let place = [place / (outs[1] * outs[2]), place / outs[2] % outs[1], place % outs[2]];
             let (mut at, mut inside) = (0, true);
             for (index, axis) in window.axes.iter().enumerate() {
-                let own = (place[index] * axis.stride + tap[index] * axis.dilation) as i64 - axis.before;
+                let own = axis.at(tap[index], place[index]);
                 inside &= (0..extents[index]).contains(&own);
                 at += own * steps[index];
             }

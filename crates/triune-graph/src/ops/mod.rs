@@ -47,7 +47,7 @@ pub use softmax::Softmax;
 pub use strings::{CaseChange, Normalize, StringOp};
 pub use unary::{Clip, Table, Unary};
 pub use warp::{WarpPerspective, Weigh};
-pub(crate) use window::Window;
+pub(crate) use window::{Axis, Window};
 // What operators' attributes are made of.
 pub use triune_tensor::function::{
     BinaryKind, BorderMode, CellKind, Comparison, CoordinateMode, NearestMode, PoolKind, ReduceKind,

@@ -22,23 +22,26 @@ impl Window {
         extents: [usize; 2],
         ceil_mode: bool,
     ) -> Result<([usize; 4], [usize; 2]), Error> {
-        let mut pad = self.pad;
-        let mut out = [0; 2];
-        for axis in 0..2 {
-            let one = Axis {
-                extent: extents[axis],
-                kernel: kernel[axis],
-                stride: self.stride[axis],
-                dilation: self.dilation[axis],
+        let (mut pad, mut out) = ([0; 4], [0; 2]);
+        for index in 0..2 {
+            let [before, behind] = [self.pad[index], self.pad[index + 2]].map(signed);
+            let axis = Axis {
+                extent: extents[index],
+                kernel: kernel[index],
+                stride: self.stride[index],
+                dilation: self.dilation[index],
+                before,
+                behind,
+                out: 0,
             };
-            let (before, after) = one.pads(self.auto_pad, [pad[axis], pad[axis + 2]]).unwrap_or_default();
-            (pad[axis], pad[axis + 2]) = (before, after);
-            out[axis] = one.output(before, after, ceil_mode).ok_or_else(|| {
+            let axis = axis.padded(self.auto_pad).unwrap_or(Axis { before: 0, behind: 0, ..axis });
+            let Axis { kernel, dilation, extent, before, behind, .. } = axis;
+            let placed = axis.placed(ceil_mode).ok_or_else(|| {
                 at.wrong(format!(
-                    "a window of {} with dilation {} does not fit {} elements padded by {before} and {after}",
-                    one.kernel, one.dilation, one.extent
+                    "a window of {kernel} with dilation {dilation} does not fit {extent} elements padded by {before} and {behind}"
                 ))
             })?;
+            (pad[index], pad[index + 2], out[index]) = (before as usize, behind as usize, placed.out);
         }
         Ok((pad, out))
     }
@@ -46,44 +49,79 @@ impl Window {
 
 /// A window along one axis.
 #[derive(Clone, Copy)]
-struct Axis {
-    extent: usize,
-    kernel: usize,
-    stride: usize,
-    dilation: usize,
+pub(crate) struct Axis {
+    pub(crate) extent: usize,
+    pub(crate) kernel: usize,
+    pub(crate) stride: usize,
+    pub(crate) dilation: usize,
+    /// Padding, or what is cut off.
+    pub(crate) before: i64,
+    pub(crate) behind: i64,
+    /// Places that the window has, once they are known.
+    pub(crate) out: usize,
 }
 
 impl Axis {
+    /// An axis of one element.
+    pub(crate) const ONE: Self =
+        Self { extent: 1, kernel: 1, stride: 1, dilation: 1, before: 0, behind: 0, out: 1 };
+
     /// Elements from the window's first to its last tap.
-    fn reach(self) -> Option<usize> {
+    fn reach(&self) -> Option<usize> {
         self.kernel.checked_sub(1)?.checked_mul(self.dilation)?.checked_add(1)
     }
 
-    fn pads(self, auto_pad: AutoPad, explicit: [usize; 2]) -> Option<(usize, usize)> {
-        match auto_pad {
-            AutoPad::Explicit => Some((explicit[0], explicit[1])),
-            AutoPad::Valid => Some((0, 0)),
+    /// With the padding that it gets.
+    pub(crate) fn padded(mut self, auto_pad: AutoPad) -> Option<Self> {
+        (self.before, self.behind) = match auto_pad {
+            AutoPad::Explicit => (self.before, self.behind),
+            AutoPad::Valid => (0, 0),
             AutoPad::SameUpper | AutoPad::SameLower => {
                 let out = self.extent.div_ceil(self.stride);
                 let needed = out.checked_sub(1)?.checked_mul(self.stride)?.checked_add(self.reach()?)?;
-                let total = needed.saturating_sub(self.extent);
+                let total = i64::try_from(needed.saturating_sub(self.extent)).ok()?;
                 let (small, large) = (total / 2, total - total / 2);
-                Some(if auto_pad == AutoPad::SameUpper { (small, large) } else { (large, small) })
+                if auto_pad == AutoPad::SameUpper { (small, large) } else { (large, small) }
             }
-        }
+        };
+        Some(self)
     }
 
-    fn output(self, before: usize, after: usize, ceil_mode: bool) -> Option<usize> {
-        let padded = self.extent.checked_add(before)?.checked_add(after)?;
-        let room = padded.checked_sub(self.reach()?)?;
-        if !ceil_mode {
-            return Some(room / self.stride + 1);
-        }
-        let out = room.div_ceil(self.stride).checked_add(1)?;
+    /// With the places that the window has over its padding.
+    pub(crate) fn placed(mut self, ceil_mode: bool) -> Option<Self> {
+        let behind = i64::try_from(self.extent).ok()?.checked_add(self.before)?;
+        let room = usize::try_from(behind.checked_add(self.behind)?).ok()?.checked_sub(self.reach()?)?;
+        self.out = if ceil_mode { room.div_ceil(self.stride) } else { room / self.stride } + 1;
         // A window that would start in the padding behind the input does not count.
-        let starts_behind = (out - 1).checked_mul(self.stride)? >= self.extent.checked_add(before)?;
-        Some(if starts_behind { out - 1 } else { out })
+        if ceil_mode && signed((self.out - 1).checked_mul(self.stride)?) >= behind {
+            self.out -= 1;
+        }
+        Some(self)
     }
+
+    /// Elements from the first that the window sees to its last.
+    pub(crate) fn span(&self) -> i64 {
+        signed((self.out.max(1) - 1) * self.stride + self.reach().unwrap_or(1))
+    }
+
+    /// Where a tap stands at a place of the window; below 0, on the padding.
+    pub(crate) fn at(&self, tap: usize, place: usize) -> i64 {
+        signed(place * self.stride + tap * self.dilation) - self.before
+    }
+
+    /// For each place, how many taps stand on elements, those of the padding counted or not.
+    pub(crate) fn counts(&self, padding: bool) -> Vec<f64> {
+        let extent = signed(self.extent);
+        let seen = if padding { -self.before..extent + self.behind } else { 0..extent };
+        let inside =
+            |place: usize| (0..self.kernel).filter(|&tap| seen.contains(&self.at(tap, place))).count() as f64;
+        (0..self.out).map(inside).collect()
+    }
+}
+
+/// An extent among those that can be negative.
+fn signed(extent: usize) -> i64 {
+    i64::try_from(extent).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -91,7 +129,17 @@ mod tests {
     use super::*;
 
     fn axis(extent: usize, kernel: usize, stride: usize, dilation: usize) -> Axis {
-        Axis { extent, kernel, stride, dilation }
+        Axis { extent, kernel, stride, dilation, ..Axis::ONE }
+    }
+
+    impl Axis {
+        fn output(self, before: i64, behind: i64, ceil_mode: bool) -> Option<usize> {
+            Self { before, behind, ..self }.placed(ceil_mode).map(|axis| axis.out)
+        }
+
+        fn pads(self, auto_pad: AutoPad, [before, behind]: [i64; 2]) -> Option<(i64, i64)> {
+            Self { before, behind, ..self }.padded(auto_pad).map(|axis| (axis.before, axis.behind))
+        }
     }
 
     #[test]

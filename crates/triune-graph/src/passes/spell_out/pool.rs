@@ -5,49 +5,8 @@ use triune_tensor::{DType, Shape, function::PoolKind};
 use super::{MOST_TAPS, Site};
 use crate::{
     Constant, Node, Op,
-    ops::{BinaryKind, Identity, Pad, PadMode, Pool, Where},
+    ops::{Axis, BinaryKind, Identity, Pad, PadMode, Pool, Where},
 };
-
-/// The window along one axis.
-#[derive(Clone, Copy)]
-struct Axis {
-    extent: usize,
-    kernel: usize,
-    stride: usize,
-    dilation: usize,
-    before: usize,
-    behind: usize,
-    out: usize,
-}
-
-impl Axis {
-    /// Along axis `axis` of an operand and a result of these extents; there is a result. Inference has fixed the padding.
-    fn new(op: &Pool, axis: usize, extent: usize, out: usize) -> Self {
-        let [kernel, stride, dilation] = [op.kernel, op.stride, op.dilation].map(|each| each[axis]);
-        Self { extent, kernel, stride, dilation, before: op.pad[axis], behind: op.pad[axis + 2], out }
-    }
-
-    /// Elements from the first that the window sees to its last.
-    const fn reached(&self) -> usize {
-        (self.out - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
-    }
-
-    /// Elements that have to stand behind the operand's.
-    const fn missing(&self) -> usize {
-        self.reached().saturating_sub(self.before + self.extent)
-    }
-
-    /// For each place of the window, how many of its taps count.
-    fn counts(&self, padding: bool) -> Vec<f64> {
-        let (low, high) = (self.before, self.before + self.extent);
-        let (low, high) = if padding { (0, high + self.behind) } else { (low, high) };
-        let counted = |place: usize| {
-            let taps = (0..self.kernel).map(|tap| place * self.stride + tap * self.dilation);
-            taps.filter(|at| (low..high).contains(at)).count() as f64
-        };
-        (0..self.out).map(counted).collect()
-    }
-}
 
 impl Site<'_, '_> {
     /// A pool over doubles. As in the commands, NaN counts as smaller than every number for the largest.
@@ -63,7 +22,16 @@ impl Site<'_, '_> {
             return Some(());
         }
         let ([_, _, h, w], [_, _, rows, columns]) = (&*shape, &*result) else { return None };
-        let axes = [Axis::new(op, 0, *h, *rows), Axis::new(op, 1, *w, *columns)];
+        // Inference has fixed the padding.
+        let axes = [(0, *h, *rows), (1, *w, *columns)].map(|(axis, extent, out)| Axis {
+            extent,
+            kernel: op.kernel[axis],
+            stride: op.stride[axis],
+            dilation: op.dilation[axis],
+            before: op.pad[axis] as i64,
+            behind: op.pad[axis + 2] as i64,
+            out,
+        });
         if op.kernel[0].saturating_mul(op.kernel[1]) > MOST_TAPS {
             return None;
         }
@@ -75,9 +43,9 @@ impl Site<'_, '_> {
             }
             PoolKind::Average { .. } => (x, BinaryKind::Add, self.double(0.0)?),
         };
-        let pads = axes.map(|axis| [axis.before, axis.missing()]);
-        if pads != [[0; 2]; 2] {
-            let [[top, bottom], [left, right]] = pads;
+        let missing = axes.map(|axis| (axis.span() - axis.before - axis.extent as i64).max(0) as usize);
+        let [top, left, bottom, right] = [op.pad[0], op.pad[1], missing[0], missing[1]];
+        if [top, left, bottom, right] != [0; 4] {
             let pads = self.list(&[0, 0, top, left, 0, 0, bottom, right])?;
             image = self.emit(Op::Pad(Pad { mode: PadMode::Constant }), &[image, pads, border]);
         }

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     Error, Op,
     functions::Scope,
-    ops::{ScatterElements, Weigh},
+    ops::{Axis, ScatterElements, Weigh},
 };
 
 /// One number for each of `axes`; 1 where none are given.
@@ -31,29 +31,19 @@ fn borders(f: &Scope<'_, '_>, list: Option<&[usize]>, axes: usize) -> Result<Vec
     }
 }
 
-/// A window along one axis of an image.
-#[derive(Clone, Copy)]
-struct Axis {
-    extent: usize,
-    kernel: usize,
-    stride: usize,
-    dilation: usize,
-    before: usize,
-    /// Places that the window has.
-    out: usize,
-}
-
-impl Axis {
-    fn new(extent: usize, kernel: usize, stride: usize, dilation: usize, pads: [usize; 2]) -> Option<Self> {
-        let reach = kernel.checked_sub(1)?.checked_mul(dilation)?.checked_add(1)?;
-        let room = extent.checked_add(pads[0])?.checked_add(pads[1])?.checked_sub(reach)?;
-        Some(Self { extent, kernel, stride, dilation, before: pads[0], out: room / stride + 1 })
-    }
-
-    /// Where a tap stands at a place of the window; before the first element where it is negative.
-    fn at(&self, tap: usize, place: usize) -> i64 {
-        (place * self.stride + tap * self.dilation) as i64 - self.before as i64
-    }
+/// The window along axis `index` of an image, with its places.
+fn axis(index: usize, [image, block, strides, dilations, pads]: [&[usize]; 5]) -> Option<Axis> {
+    let (before, behind) = pads.split_at(pads.len() / 2);
+    let axis = Axis {
+        extent: image[index],
+        kernel: block[index],
+        stride: strides[index],
+        dilation: dilations[index],
+        before: i64::try_from(before[index]).ok()?,
+        behind: i64::try_from(behind[index]).ok()?,
+        out: 0,
+    };
+    axis.placed(false)
 }
 
 /// How many elements there are of some extents.
@@ -99,11 +89,8 @@ fn col2im(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         if block.len() != count || shape.rank() != 3 {
             return Err(fit());
         }
-        let axis = |index: usize| {
-            let pads = [pads[index], pads[count + index]];
-            Axis::new(image[index], block[index], strides[index], dilations[index], pads)
-        };
-        let axes: Option<Vec<Axis>> = (0..count).map(axis).collect();
+        let lists = [&*image, &*block, &*strides, &*dilations, &*pads];
+        let axes: Option<Vec<Axis>> = (0..count).map(|index| axis(index, lists)).collect();
         let axes = axes.ok_or_else(fit)?;
         let taps = f.bounded(product(&block))?;
         let places = f.bounded(product(&axes.iter().map(|axis| axis.out).collect::<Vec<_>>()))?;
@@ -201,11 +188,8 @@ fn deform_conv(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
             let strides = steps(f, strides.as_deref(), 2, "strides")?;
             let dilations = steps(f, dilations.as_deref(), 2, "dilations")?;
             let pads = borders(f, pads.as_deref(), 2)?;
-            let axis = |index: usize| {
-                let pads = [pads[index], pads[2 + index]];
-                Axis::new(shape[2 + index], own[2 + index], strides[index], dilations[index], pads)
-            };
-            let axes = [axis(0).ok_or_else(wrong)?, axis(1).ok_or_else(wrong)?];
+            let lists = [&shape[2..], &own[2..], &*strides, &*dilations, &*pads];
+            let axes = [axis(0, lists).ok_or_else(wrong)?, axis(1, lists).ok_or_else(wrong)?];
             let [rows, columns] = axes.map(|axis| axis.out);
             let (taps, places) = (kh * kw, rows.checked_mul(columns).ok_or_else(wrong)?);
             let samples = f.bounded(taps.checked_mul(places))?;

@@ -63,9 +63,8 @@ pub(super) fn average_pool(node: &NodeReader<'_, '_>, attributes: Attributes, pa
         let window = attributes.over(f, spatial(f, &shape)?, None)?;
         let mut mean = window.sums(f, x)?;
         for (index, axis) in window.axes[3 - window.own..].iter().enumerate() {
-            let counts: Vec<f64> = axis.counts(padding).into_iter().map(f64::from).collect();
             let dtype = f.dtype(x);
-            let counts = f.floats(&counts, dtype);
+            let counts = f.floats(&axis.counts(padding), dtype);
             let mut dims = vec![1; window.own - index];
             dims[0] = axis.out;
             let counts = f.reshape(counts, &dims)?;
