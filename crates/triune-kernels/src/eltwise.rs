@@ -235,6 +235,9 @@ fn powers_of_row(run: Run<'_, f32>, out: &mut [f32], stride: usize) {
     if stride_b == 0 && b.first() == Some(&2.0) {
         return combine(run, out, stride, |a, _| a * a);
     }
+    if stride_b == 0 && b.first() == Some(&3.0) {
+        return combine(run, out, stride, |a, _| a * a * a);
+    }
     if (stride_a, stride) != (1, 1) || stride_b > 1 {
         return combine(run, out, stride, math::pow);
     }

@@ -209,10 +209,14 @@ pub(crate) fn gelu(x: f32) -> f32 {
     0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2))
 }
 
-/// xʸ as IEEE 754 `pow`, to f32's last bit in nearly all cases: computed in f64.
+/// xʸ as IEEE 754 `pow`, to f32's last bit in nearly all cases: computed in f64. Squares and cubes are products in f32, as
+/// ONNX Runtime has them.
 pub(crate) fn pow(x: f32, y: f32) -> f32 {
     if y == 2.0 {
         return x * x;
+    }
+    if y == 3.0 {
+        return x * x * x;
     }
     if y == 0.0 || x == 1.0 {
         return 1.0;
@@ -247,7 +251,7 @@ pub(crate) fn pow(x: f32, y: f32) -> f32 {
 #[inline(always)]
 #[expect(clippy::needless_bitwise_bool, reason = "a comparison that is skipped would be a branch")]
 pub(crate) fn is_plain_power(x: f32, y: f32) -> bool {
-    (x > 0.0) & (x < f32::INFINITY) & (y.abs() < f32::INFINITY) & (y != 2.0)
+    (x > 0.0) & (x < f32::INFINITY) & (y.abs() < f32::INFINITY) & (y != 2.0) & (y != 3.0)
 }
 
 /// [`pow`] where [`is_plain_power`], without a branch.
