@@ -68,6 +68,10 @@ UNSAFE = {"triune-fork", "triune-cancel", "triune-kernels", "triune-device", "tr
 # The only crate that may know Python.
 PYTHON = {"triune-python"}
 LONGEST_FILE = 800
+# Crates from elsewhere that a program builds with the facade, which asks for no feature.
+MOST_CRATES = 30
+# They run a C compiler, or bring a C library.
+FOREIGN = {"cc", "cmake", "bindgen", "pkg-config"}
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +111,34 @@ def test_one_crate_knows_python(packages: dict[str, dict[str, Any]]) -> None:
     for name, package in packages.items():
         used = {dependency["name"] for dependency in package["dependencies"]}
         assert name in PYTHON or not used & {"pyo3", "numpy"}, name
+
+
+def test_an_embedder_builds_few_crates_and_nothing_in_c(root: Path) -> None:
+    cargo = shutil.which("cargo")
+    if cargo is None:
+        pytest.skip("cargo is not installed")
+    command = [cargo, "tree", "--offline", "--package=triune", "--no-default-features", "--edges=normal,build"]
+    output = subprocess.run(
+        [*command, "--prefix=none", "--no-dedupe"], cwd=root, check=True, capture_output=True, text=True
+    ).stdout
+    built = {tuple(line.split()[:2]) for line in output.splitlines()}
+    names = {name for name, _ in built}
+    assert "triune-kernels" in names
+    foreign = {crate for crate in built if not crate[0].startswith("triune")}
+    assert 0 < len(foreign) <= MOST_CRATES, sorted(foreign)
+    assert not names & FOREIGN
+
+
+def test_whatever_the_facade_offers_has_an_example_that_runs(root: Path) -> None:
+    text = (root / "crates" / "triune" / "src" / "lib.rs").read_text()
+    items = re.findall(r"^((?:///.*\n)*)(?:#\[.*\]\n)*pub (?:use|fn|mod|struct|enum|trait) (.*)$", text, re.MULTILINE)
+    assert len(items) > 25
+    for docs, name in items:
+        # One name each, so that none is without.
+        assert "{" not in name or not name.startswith("triune_"), name
+        # What follows the fence would say that it is not run.
+        assert re.search(r"^/// ```$", docs, re.MULTILINE), name
+    assert not re.search(r"```(?:no_run|ignore|text)", text)
 
 
 def test_versions_come_from_the_workspace(packages: dict[str, dict[str, Any]]) -> None:

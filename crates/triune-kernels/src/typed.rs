@@ -5,14 +5,16 @@
 #![expect(clippy::cast_lossless, reason = "one macro for integers of all widths")]
 #![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
 
-use half::{bf16, f16};
+use bytemuck::{Pod, Zeroable};
 use triune_tensor::{
     DType,
     function::{BinaryKind, Comparison, UnaryKind, math},
+    half,
 };
 
 use crate::dispatch::{Level, multiversion};
 use crate::eltwise::{Run, combine};
+use crate::halves::{BF16, F16};
 use crate::parallel::{self, Shared};
 use crate::strided::{Nest, RANK};
 use crate::{Broadcast, Error, Isa, Pool};
@@ -421,27 +423,27 @@ impl Convertible for f64 {
 }
 
 macro_rules! convertible_halves {
-    ($($type:ty),*) => {$(
+    ($($type:ident: $widen:ident, $round:ident),*) => {$(
         impl Convertible for $type {
             #[inline(always)]
             fn load(self) -> Any {
-                Any::Real(self.to_f64())
+                Any::Real(f64::from(half::$widen(self.0)))
             }
             #[inline(always)]
             fn store(any: Any) -> Self {
-                match any {
+                Self(half::$round(match any {
                     // Exact in f64, as far as these can tell: an f16 is infinite beyond 65,520, and integers that f64 rounds
                     // come to lie between two of a bf16, where they were.
-                    Any::Int(value) => Self::from_f64(value as f64),
-                    Any::Big(value) => Self::from_f64(value as f64),
-                    Any::Real(value) => Self::from_f64(value),
-                }
+                    Any::Int(value) => value as f64,
+                    Any::Big(value) => value as f64,
+                    Any::Real(value) => value,
+                }))
             }
         }
     )*};
 }
 
-convertible_halves!(f16, bf16);
+convertible_halves!(F16: f32_of_f16, f16_of_f64, BF16: f32_of_bf16, bf16_of_f64);
 
 /// A bool as it is stored: 0, or 1 for everything that is not 0.
 #[derive(Clone, Copy, Debug)]
@@ -463,19 +465,10 @@ impl Convertible for Truth {
     }
 }
 
-impl Truth {
-    /// Bytes as truth values.
-    pub fn slice(bytes: &[u8]) -> &[Self] {
-        // SAFETY: the type is a transparent u8, and every byte is one of its values.
-        unsafe { &*(std::ptr::from_ref(bytes) as *const [Self]) }
-    }
-
-    /// Bytes to be written as truth values.
-    pub fn slice_mut(bytes: &mut [u8]) -> &mut [Self] {
-        // SAFETY: as in `slice`.
-        unsafe { &mut *(std::ptr::from_mut(bytes) as *mut [Self]) }
-    }
-}
+// SAFETY: a transparent u8, of which 0 is a value.
+unsafe impl Zeroable for Truth {}
+// SAFETY: a transparent u8, of which every pattern is a value.
+unsafe impl Pod for Truth {}
 
 /// out = x in another type, over a nest whose second operand repeats x's first element.
 ///

@@ -369,11 +369,17 @@ fn conversions_cut_wrap_and_round() {
     conversion(&[u64::MAX, 1 << 63], 7.0, |x| x as f64);
     let mut out = [7_u8; 4];
     let shape = Broadcast::dense(4).expect("a nest");
-    convert(Isa::best(), &shape, Truth::slice(&[0, 1, 2, 255]), &mut out, &Pool::new(1))
+    convert(Isa::best(), &shape, bytemuck::cast_slice::<u8, Truth>(&[0, 1, 2, 255]), &mut out, &Pool::new(1))
         .expect("fitting slices");
     assert_eq!(out, [0, 1, 1, 1], "a truth value is 0 or 1");
-    convert(Isa::best(), &shape, &[0.0, -0.0, f64::NAN, 0.5], Truth::slice_mut(&mut out), &Pool::new(1))
-        .expect("fitting slices");
+    convert(
+        Isa::best(),
+        &shape,
+        &[0.0, -0.0, f64::NAN, 0.5],
+        bytemuck::cast_slice_mut::<u8, Truth>(&mut out),
+        &Pool::new(1),
+    )
+    .expect("fitting slices");
     assert_eq!(out, [0, 0, 1, 1], "what is not 0 is true");
 }
 

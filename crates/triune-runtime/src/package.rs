@@ -13,7 +13,6 @@ use std::{
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use triune_device::DeviceSpec;
 use triune_files::{DATA_LIMIT, FileSet, FolderLock, Input};
 use triune_tensor::text::Name;
@@ -285,7 +284,7 @@ fn payload(directory: &Path, json: &PayloadJson) -> Result<Bytes, Error> {
 }
 
 fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {
+    triune_kernels::sha256(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {
         // Writing to a String cannot fail.
         let _ = write!(text, "{byte:02x}");
         text

@@ -4,7 +4,6 @@ use std::{fmt, ops::RangeInclusive, path::Path, sync::Arc, time::Duration};
 use triune_tensor::text::Name;
 
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 use triune_device::{
     DeviceSpec,
     spec::{Style, schema},
@@ -140,7 +139,7 @@ impl CardSpec {
     /// The card that a package runs on whose device is on no card that is described: its name tells devices of one name
     /// apart, and packages of one device share it.
     pub fn of_package(device: &Arc<DeviceSpec>) -> Self {
-        let digest = Sha256::digest(device.to_toml(Style::Short).as_bytes());
+        let digest = triune_kernels::sha256(device.to_toml(Style::Short).as_bytes());
         let tag = digest.iter().take(4).fold(0_u32, |tag, &byte| tag << 8 | u32::from(byte));
         Self::of_device(device, &format!("-{tag:08x}"), 0)
     }

@@ -1,7 +1,6 @@
 //! Arithmetic, comparisons and conversions over every number type, and choices between two operands.
 
-use half::{bf16, f16};
-use triune_kernels::{Broadcast, Choice, Error as KernelError, Isa, Pool, Truth};
+use triune_kernels::{BF16, Broadcast, Choice, Error as KernelError, F16, Isa, Pool, Truth};
 use triune_tensor::{DType, function::BinaryKind};
 
 use super::super::{
@@ -164,39 +163,28 @@ fn convert_direct(
                     elements_mut(write)?,
                     pool,
                 ),)*)*
-                (DType::Bool, DType::I64) => {
-                    triune_kernels::convert::<Truth, i64>(isa, shape, Truth::slice(x), elements_mut(write)?, pool)
-                }
-                (DType::Bool, DType::F32) => {
-                    triune_kernels::convert::<Truth, f32>(isa, shape, Truth::slice(x), elements_mut(write)?, pool)
-                }
-                (DType::I64, DType::Bool) => {
-                    triune_kernels::convert::<i64, Truth>(isa, shape, elements(x)?, Truth::slice_mut(write), pool)
-                }
-                (DType::F64, DType::Bool) => {
-                    triune_kernels::convert::<f64, Truth>(isa, shape, elements(x)?, Truth::slice_mut(write), pool)
-                }
                 _ => Err(KernelError::Invalid("a conversion without a loop")),
             }
         };
     }
     pairs!(
+        Bool: Truth => [I64: i64, F32: f32],
         U8: u8 => [I64: i64, F32: f32],
         I8: i8 => [I64: i64, F32: f32],
         U16: u16 => [I64: i64],
         I16: i16 => [I64: i64],
         U32: u32 => [I64: i64],
         I32: i32 => [I64: i64, F32: f32],
-        U64: u64 => [I64: i64, F16: f16, BF16: bf16, F32: f32, F64: f64],
+        U64: u64 => [I64: i64, F16: F16, BF16: BF16, F32: f32, F64: f64],
         I64: i64 => [
-            U8: u8, I8: i8, U16: u16, I16: i16, U32: u32, I32: i32, U64: u64, I64: i64, F16: f16, BF16: bf16, F32: f32,
+            Bool: Truth, U8: u8, I8: i8, U16: u16, I16: i16, U32: u32, I32: i32, U64: u64, I64: i64, F16: F16, BF16: BF16, F32: f32,
             F64: f64
         ],
-        F16: f16 => [F64: f64],
-        BF16: bf16 => [F32: f32, F64: f64],
-        F32: f32 => [U8: u8, I8: i8, I32: i32, I64: i64, BF16: bf16, F64: f64],
+        F16: F16 => [F64: f64],
+        BF16: BF16 => [F32: f32, F64: f64],
+        F32: f32 => [U8: u8, I8: i8, I32: i32, I64: i64, BF16: BF16, F64: f64],
         F64: f64 => [
-            U8: u8, I8: i8, U16: u16, I16: i16, U32: u32, I32: i32, U64: u64, I64: i64, F16: f16, BF16: bf16, F32: f32,
+            Bool: Truth, U8: u8, I8: i8, U16: u16, I16: i16, U32: u32, I32: i32, U64: u64, I64: i64, F16: F16, BF16: BF16, F32: f32,
             F64: f64
         ],
     )

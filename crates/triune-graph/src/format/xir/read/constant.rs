@@ -1,6 +1,6 @@
 //! Constants at read time: their elements, picked and ordered by the names of their axes.
 
-use triune_tensor::{DType, Shape};
+use triune_tensor::{DType, Shape, half::f32_of_f16};
 
 use super::{
     super::{ElementType, Scale},
@@ -30,7 +30,7 @@ pub(super) fn floats(dtype: DType, bytes: &[u8]) -> Option<Vec<f32>> {
         DType::F32 => bytes.as_chunks::<4>().0.iter().map(|&word| f32::from_le_bytes(word)).collect(),
         DType::F64 => bytes.as_chunks::<8>().0.iter().map(|&word| f64::from_le_bytes(word) as f32).collect(),
         DType::F16 => {
-            bytes.as_chunks::<2>().0.iter().map(|&word| half::f16::from_le_bytes(word).to_f32()).collect()
+            bytes.as_chunks::<2>().0.iter().map(|&word| f32_of_f16(u16::from_le_bytes(word))).collect()
         }
         _ => return None,
     })

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use triune_tensor::{DType, Shape, text::List};
+use triune_tensor::{DType, Shape, half::f16_of_f32, text::List};
 
 use super::{
     Form, Meaning, Typed, View,
@@ -180,7 +180,7 @@ impl Reader<'_, '_> {
                     DType::I32 => i32::try_from(value).ok()?.to_le_bytes().to_vec(),
                     DType::U64 => u64::try_from(value).ok()?.to_le_bytes().to_vec(),
                     DType::I64 => value.to_le_bytes().to_vec(),
-                    DType::F16 => half::f16::from_f32(value as f32).to_le_bytes().to_vec(),
+                    DType::F16 => f16_of_f32(value as f32).to_le_bytes().to_vec(),
                     DType::F32 => (value as f32).to_le_bytes().to_vec(),
                     DType::F64 => (value as f64).to_le_bytes().to_vec(),
                     // The format has none of these.
