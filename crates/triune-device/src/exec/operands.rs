@@ -204,35 +204,62 @@ where
     }
 }
 
-/// A kernel that needs no scratch: what it does with its operands, its output and the threads.
-struct Plain<K>(K);
+/// A kernel, the bytes of scratch that it needs for so many threads, and what it does with its operands, its output, that scratch and
+/// the threads.
+struct Whole<K, B, R> {
+    kernel: K,
+    bytes: B,
+    run: R,
+}
 
 /// The step of such a kernel.
+pub(super) fn with_scratch<K, B, R>(kernel: K, bytes: B, run: R) -> impl Step + 'static
+where
+    K: Send + Sync + 'static,
+    B: Fn(&K, usize) -> usize + Send + Sync + 'static,
+    R: Fn(&K, [&[u8]; MAX_READS], &mut [u8], &mut [u8], &Pool) -> Result<(), triune_kernels::Error>
+        + Send
+        + Sync
+        + 'static,
+{
+    Whole { kernel, bytes, run }
+}
+
+/// The step of a kernel that needs no scratch.
 pub(super) fn plain<K>(kernel: K) -> impl Step + 'static
 where
     K: Fn([&[u8]; MAX_READS], &mut [u8], &Pool) -> Result<(), triune_kernels::Error> + Send + Sync + 'static,
 {
-    Plain(kernel)
+    with_scratch(kernel, |_, _| 0, |kernel, reads, write, _, pool| kernel(reads, write, pool))
 }
 
-impl<K> fmt::Debug for Plain<K> {
+impl<K, B, R> fmt::Debug for Whole<K, B, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(std::any::type_name::<K>())
+        f.write_str(std::any::type_name::<R>())
     }
 }
 
-impl<K> Step for Plain<K>
+impl<K, B, R> Step for Whole<K, B, R>
 where
-    K: Fn([&[u8]; MAX_READS], &mut [u8], &Pool) -> Result<(), triune_kernels::Error> + Send + Sync,
+    K: Send + Sync,
+    B: Fn(&K, usize) -> usize + Send + Sync,
+    R: Fn(&K, [&[u8]; MAX_READS], &mut [u8], &mut [u8], &Pool) -> Result<(), triune_kernels::Error>
+        + Send
+        + Sync,
 {
+    fn scratch_bytes(&self, threads: usize) -> usize {
+        (self.bytes)(&self.kernel, threads)
+    }
+
     fn run(
         &self,
         reads: [&[u8]; MAX_READS],
         write: &mut [u8],
-        _scratch: &mut [u8],
+        scratch: &mut [u8],
         pool: &Pool,
     ) -> Result<(), triune_kernels::Error> {
-        self.0(reads, write, pool)
+        let scratch = &mut scratch[..self.scratch_bytes(pool.threads())];
+        (self.run)(&self.kernel, reads, write, scratch, pool)
     }
 }
 

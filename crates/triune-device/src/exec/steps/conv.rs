@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use triune_kernels::{
-    ConvGeometry, Error as KernelError, FConv, FConvSpec, Nhwc, Pool, Q8, Q16Conv, Q16ConvSpec, Q16Target,
-    QAdd, QConv, QConvSpec,
+    ConvGeometry, FConv, FConvSpec, Nhwc, Q8, Q16Conv, Q16ConvSpec, Q16Target, QAdd, QConv, QConvSpec,
 };
 use triune_tensor::{DType, text::List};
 
 use super::super::{
     Packing,
     check::{Checker, FilterSource, Result, bad, expect_dtype, expect_same_extents, refused},
-    operands::{MAX_READS, Prepared, Step},
+    operands::{Prepared, with_scratch},
 };
 use super::{EIGHT_BIT, FLOAT, SIXTEEN_BIT, SIXTEEN_BIT_RANGE, elements, elements_mut, expect_zero};
 use crate::command::{self, AddParams, FieldError, RequantTarget, Window};
@@ -100,31 +99,6 @@ pub(super) fn qadd_params(params: &AddParams, conv_is_a: bool) -> Result<QAdd> {
     Ok(add)
 }
 
-#[derive(Debug)]
-struct QConvStep {
-    kernel: Arc<QConv>,
-    input: Nhwc,
-    output: Nhwc,
-    residual: Option<Nhwc>,
-}
-
-impl Step for QConvStep {
-    fn scratch_bytes(&self, threads: usize) -> usize {
-        self.kernel.scratch_bytes(threads)
-    }
-
-    fn run(
-        &self,
-        [input, residual, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        let residual = self.residual.map(|map| (residual, map));
-        self.kernel.run(input, self.input, residual, write, self.output, scratch, pool)
-    }
-}
-
 pub(super) fn qconv(checker: &Checker<'_>, command: &command::QConv) -> Result<Prepared> {
     if command.input.dtype == DType::I16 {
         return q16_conv(checker, command);
@@ -195,51 +169,36 @@ pub(super) fn qconv(checker: &Checker<'_>, command: &command::QConv) -> Result<P
     drop(dense);
     drop(weights);
 
-    match (&command.residual, &command.add) {
-        (None, None) => {
-            let step = QConvStep { kernel, input: input.nhwc, output: output.nhwc, residual: None };
-            checker.finish([input.placed], &output.placed, false, step)
-        }
+    let residual = match (&command.residual, &command.add) {
+        (None, None) => None,
         (Some(map), Some(params)) => {
             let residual = checker.map("residual", map)?;
             let other = if command.conv_is_a { params.b } else { params.a };
             expect_dtype("residual", map.dtype, &[other.dtype])?;
             expect_same_extents("residual", &residual.nhwc, &output.nhwc)?;
-            let step =
-                QConvStep { kernel, input: input.nhwc, output: output.nhwc, residual: Some(residual.nhwc) };
-            checker.finish_fused([input.placed, residual.placed], &output.placed, step)
+            Some(residual)
         }
-        (Some(_), None) => bad("add", "is missing, and there is a residual"),
-        (None, Some(_)) => bad("residual", "is missing, and there is an addition"),
+        (Some(_), None) => return bad("add", "is missing, and there is a residual"),
+        (None, Some(_)) => return bad("residual", "is missing, and there is an addition"),
+    };
+    let (from, to, map) = (input.nhwc, output.nhwc, residual.as_ref().map(|residual| residual.nhwc));
+    let step = with_scratch(
+        kernel,
+        |kernel, threads| kernel.scratch_bytes(threads),
+        move |kernel, [input, residual, ..], write, scratch, pool| {
+            let residual = map.map(|map| (residual, map));
+            kernel.run(input, from, residual, write, to, scratch, pool)
+        },
+    );
+    match residual {
+        Some(residual) => checker.finish_fused([input.placed, residual.placed], &output.placed, step),
+        None => checker.finish([input.placed], &output.placed, false, step),
     }
 }
 
 /// Refuses what the convolution of 16-bit integers does not take along.
 fn expect_absent(field: &str, given: bool) -> Result<()> {
     if given { bad(field, "cannot be joined to a 16-bit convolution") } else { Ok(()) }
-}
-
-#[derive(Debug)]
-struct Q16ConvStep {
-    kernel: Q16Conv,
-    input: Nhwc,
-    output: Nhwc,
-}
-
-impl Step for Q16ConvStep {
-    fn scratch_bytes(&self, threads: usize) -> usize {
-        self.kernel.scratch_bytes(threads)
-    }
-
-    fn run(
-        &self,
-        [input, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        self.kernel.run(elements(input)?, self.input, elements_mut(write)?, self.output, scratch, pool)
-    }
 }
 
 /// The convolution of integers of 16 bits.
@@ -283,44 +242,12 @@ fn q16_conv(checker: &Checker<'_>, command: &command::QConv) -> Result<Prepared>
         target: Q16Target { rounding: command.rounding, clamp: command.clamp },
     };
     let kernel = Q16Conv::new(&spec, checker.isa).map_err(refused("weights"))?;
-    let step = Q16ConvStep { kernel, input: input.nhwc, output: output.nhwc };
+    let (from, to) = (input.nhwc, output.nhwc);
+    let step =
+        with_scratch(kernel, Q16Conv::scratch_bytes, move |kernel, [input, ..], write, scratch, pool| {
+            kernel.run(elements(input)?, from, elements_mut(write)?, to, scratch, pool)
+        });
     checker.finish([input.placed], &output.placed, false, step)
-}
-
-#[derive(Debug)]
-struct FConvStep {
-    kernel: FConv,
-    input: Nhwc,
-    output: Nhwc,
-    residual: Option<Nhwc>,
-}
-
-impl Step for FConvStep {
-    fn scratch_bytes(&self, threads: usize) -> usize {
-        self.kernel.scratch_bytes(threads)
-    }
-
-    fn run(
-        &self,
-        [input, residual, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        let residual = match self.residual {
-            Some(map) => Some((elements(residual)?, map)),
-            None => None,
-        };
-        self.kernel.run(
-            elements(input)?,
-            self.input,
-            residual,
-            elements_mut(write)?,
-            self.output,
-            scratch,
-            pool,
-        )
-    }
 }
 
 pub(super) fn fconv(checker: &Checker<'_>, command: &command::FConv) -> Result<Prepared> {
@@ -356,12 +283,18 @@ pub(super) fn fconv(checker: &Checker<'_>, command: &command::FConv) -> Result<P
         packed,
     )
     .map_err(refused("weights"))?;
-    let step = FConvStep {
+    let (from, to, map) = (input.nhwc, output.nhwc, residual.as_ref().map(|residual| residual.nhwc));
+    let step = with_scratch(
         kernel,
-        input: input.nhwc,
-        output: output.nhwc,
-        residual: residual.map(|residual| residual.nhwc),
-    };
+        FConv::scratch_bytes,
+        move |kernel, [input, residual, ..], write, scratch, pool| {
+            let residual = match map {
+                Some(map) => Some((elements(residual)?, map)),
+                None => None,
+            };
+            kernel.run(elements(input)?, from, residual, elements_mut(write)?, to, scratch, pool)
+        },
+    );
     match residual {
         Some(residual) => checker.finish_fused([input.placed, residual.placed], &output.placed, step),
         None => checker.finish([input.placed], &output.placed, false, step),

@@ -1,14 +1,11 @@
 //! Element by element: additions, multiplications, functions, tables.
 
-use triune_kernels::{Broadcast, Error as KernelError, Isa, Nhwc, Pool, Q16Target, QMul};
-use triune_tensor::{
-    DType,
-    function::{BinaryKind, UnaryKind},
-};
+use triune_kernels::{Broadcast, Nhwc, Q16Target, QMul};
+use triune_tensor::{DType, function::UnaryKind};
 
 use super::super::{
     check::{Checker, Placed, Result, bad, expect_dtype, expect_same_extents, refused},
-    operands::{MAX_READS, Prepared, Rows, Step, in_rows, plain},
+    operands::{Prepared, Rows, in_rows, plain, with_scratch},
 };
 use super::conv::{expect_clamp, q8, qadd_params};
 use super::{EIGHT_BIT, FLOAT, SIXTEEN_BIT, SIXTEEN_BIT_RANGE, elements, elements_mut, expect_zero};
@@ -140,43 +137,6 @@ fn q16_mul(checker: &Checker<'_>, command: &command::QMul) -> Result<Prepared> {
     checker.finish([a, b], &output, true, step)
 }
 
-/// A binary function with an activation behind it.
-#[derive(Debug)]
-struct BinaryStep {
-    kind: BinaryKind,
-    shape: Broadcast,
-    isa: Isa,
-    activation: Activated,
-}
-
-/// An activation behind a binary function: the function's results go to scratch, densely, and from there to the output.
-#[derive(Clone, Copy, Debug)]
-struct Activated {
-    function: UnaryKind,
-    dense: Nhwc,
-    output: Nhwc,
-}
-
-impl Step for BinaryStep {
-    fn scratch_bytes(&self, _threads: usize) -> usize {
-        4 * self.activation.dense.elements()
-    }
-
-    fn run(
-        &self,
-        [a, b, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        let (a, b) = (elements(a)?, elements(b)?);
-        let Activated { function, dense, output } = self.activation;
-        let raw = elements_mut(&mut scratch[..4 * dense.elements()])?;
-        triune_kernels::binary(self.isa, self.kind, &self.shape, a, b, raw, pool)?;
-        triune_kernels::unary(self.isa, function, raw, dense, elements_mut(write)?, output, pool)
-    }
-}
-
 pub(super) fn fbinary(checker: &Checker<'_>, command: &command::FBinary) -> Result<Prepared> {
     let command::FBinary { dims, kind, a, b, output, activation } = command;
     expect_dtype("a", a.dtype, FLOAT)?;
@@ -197,8 +157,17 @@ pub(super) fn fbinary(checker: &Checker<'_>, command: &command::FBinary) -> Resu
         let [x, y] = [a, b].map(|operand| operand.element_strides());
         shape = Broadcast::new(dims.map(|dim| dim as usize), x, y, output.dense_strides())
             .map_err(refused("dims"))?;
-        let activation = Activated { function: activation, dense, output: map };
-        return checker.finish([a, b], &output, true, BinaryStep { kind, shape, isa, activation });
+        // The function's results go to scratch, densely, and from there to the output.
+        let step = with_scratch(
+            shape,
+            move |_, _| 4 * dense.elements(),
+            move |shape, [a, b, ..], write, scratch, pool| {
+                let raw = elements_mut(scratch)?;
+                triune_kernels::binary(isa, kind, shape, elements(a)?, elements(b)?, raw, pool)?;
+                triune_kernels::unary(isa, activation, raw, dense, elements_mut(write)?, map, pool)
+            },
+        );
+        return checker.finish([a, b], &output, true, step);
     }
     let rows = Rows::nest(shape.rows(), [size_of::<f32>(); 3]);
     let step = in_rows(rows, move |count, [a, b, ..], write, pool| {

@@ -1,11 +1,11 @@
 //! Elements picked by index, and their order and running sums along an axis.
 
-use triune_kernels::{Error as KernelError, OrderSpec, Pool, RunningSpec, Take, TakeSpec};
+use triune_kernels::{OrderSpec, RunningSpec, Take, TakeSpec};
 use triune_tensor::{DType, function::ScatterKind};
 
 use super::super::{
     check::{Checker, Placed, Result, bad, expect_dtype, refused},
-    operands::{MAX_READS, Prepared, Step, plain},
+    operands::{Prepared, plain, with_scratch},
 };
 use super::{elements, elements_mut, with_number};
 use crate::command;
@@ -195,31 +195,6 @@ pub(super) fn put(checker: &Checker<'_>, command: &command::Put) -> Result<Prepa
     checker.finish([updates, all], &target, false, step)
 }
 
-#[derive(Debug)]
-struct OrderStep {
-    spec: OrderSpec,
-    dtype: DType,
-}
-
-impl Step for OrderStep {
-    fn scratch_bytes(&self, threads: usize) -> usize {
-        self.spec.scratch_words(threads).saturating_mul(4)
-    }
-
-    fn run(
-        &self,
-        [x, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        let scratch = elements_mut(&mut scratch[..self.scratch_bytes(pool.threads())])?;
-        with_number!(self.dtype, T => {
-            triune_kernels::order::<T>(&self.spec, elements(x)?, elements_mut(write)?, scratch, pool)
-        })
-    }
-}
-
 pub(super) fn order(checker: &Checker<'_>, command: &command::Order) -> Result<Prepared> {
     let command::Order { input, dtype, dims, k, descending, output } = command;
     if dtype.is_half() || dtype.is_storage() || *dtype == DType::Bool {
@@ -235,7 +210,17 @@ pub(super) fn order(checker: &Checker<'_>, command: &command::Order) -> Result<P
     let output = checker.dense("output", *output, 8, rows.saturating_mul(u64::from(*k)))?;
     let [outer, len, inner] = dims.map(|dim| dim as usize);
     let spec = OrderSpec { outer, len, inner, k: *k as usize, descending: *descending };
-    checker.finish([input], &output, false, OrderStep { spec, dtype: *dtype })
+    let dtype = *dtype;
+    let step = with_scratch(
+        spec,
+        |spec, threads| spec.scratch_words(threads).saturating_mul(4),
+        move |spec, [x, ..], write, scratch, pool| {
+            with_number!(dtype, T => {
+                triune_kernels::order::<T>(spec, elements(x)?, elements_mut(write)?, elements_mut(scratch)?, pool)
+            })
+        },
+    );
+    checker.finish([input], &output, false, step)
 }
 
 pub(super) fn running(checker: &Checker<'_>, command: &command::Running) -> Result<Prepared> {

@@ -3,61 +3,17 @@
 use std::sync::Arc;
 
 use triune_kernels::{
-    Error as KernelError, FMatMul, IMatMul, IMatMulOperands, IMatMulSpec, Isa, MatMulSpec, Nhwc, PackedBytes,
-    Pool, QMatMul, QMatMulSpec, TMatMulSpec,
+    FMatMul, IMatMul, IMatMulOperands, IMatMulSpec, MatMulSpec, Nhwc, PackedBytes, QMatMul, QMatMulSpec,
+    TMatMulSpec,
 };
 use triune_tensor::{DType, function::UnaryKind};
 
 use super::super::{
     check::{Checker, FilterSource, Result, bad, expect_dtype, refused},
-    operands::{MAX_READS, Prepared, Step},
+    operands::{Prepared, with_scratch},
 };
 use super::{EIGHT_BIT, conv::q8, elements, elements_mut, with_number};
 use crate::command;
-
-#[derive(Debug)]
-struct MatMulStep {
-    product: FMatMul,
-    bias: Option<Vec<f32>>,
-    activation: UnaryKind,
-    /// The result as a flat map.
-    results: Nhwc,
-    isa: Isa,
-}
-
-impl MatMulStep {
-    /// Bytes of the product where an activation follows it.
-    fn raw_bytes(&self) -> usize {
-        if self.activation == UnaryKind::Identity {
-            0
-        } else {
-            (4 * self.results.elements()).next_multiple_of(64)
-        }
-    }
-}
-
-impl Step for MatMulStep {
-    fn scratch_bytes(&self, threads: usize) -> usize {
-        self.raw_bytes() + self.product.scratch_bytes(threads)
-    }
-
-    fn run(
-        &self,
-        [a, b, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        let (a, b, write) = (elements(a)?, elements(b)?, elements_mut(write)?);
-        let (raw, scratch) = scratch.split_at_mut(self.raw_bytes());
-        if self.activation == UnaryKind::Identity {
-            return self.product.run(a, b, self.bias.as_deref(), write, scratch, pool);
-        }
-        let raw: &mut [f32] = &mut elements_mut(raw)?[..self.results.elements()];
-        self.product.run(a, b, self.bias.as_deref(), raw, scratch, pool)?;
-        triune_kernels::unary(self.isa, self.activation, raw, self.results, write, self.results, pool)
-    }
-}
 
 pub(super) fn fmatmul(checker: &Checker<'_>, command: &command::FMatMul) -> Result<Prepared> {
     let [batch, m, n, k] = [command.batch, command.m, command.n, command.k].map(u64::from);
@@ -79,33 +35,27 @@ pub(super) fn fmatmul(checker: &Checker<'_>, command: &command::FMatMul) -> Resu
     }
     let product = FMatMul::new(&spec, checker.isa).map_err(refused("k"))?;
     let bias = command.bias.map(|addr| checker.floats("bias", addr, Some(n))).transpose()?;
-    let step = MatMulStep {
+    let (activation, isa) = (command.activation, checker.isa);
+    // The result as a flat map.
+    let results = Nhwc::dense(1, 1, 1, count([batch, m, n]) as usize);
+    let follows = activation != UnaryKind::Identity;
+    // The product, where an activation follows it.
+    let raw_bytes = if follows { (4 * results.elements()).next_multiple_of(64) } else { 0 };
+    let step = with_scratch(
         product,
-        bias,
-        activation: command.activation,
-        results: Nhwc::dense(1, 1, 1, count([batch, m, n]) as usize),
-        isa: checker.isa,
-    };
+        move |product, threads| raw_bytes + product.scratch_bytes(threads),
+        move |product, [a, b, ..], write, scratch, pool| {
+            let (a, b, write) = (elements(a)?, elements(b)?, elements_mut(write)?);
+            let (raw, scratch) = scratch.split_at_mut(raw_bytes);
+            if !follows {
+                return product.run(a, b, bias.as_deref(), write, scratch, pool);
+            }
+            let raw: &mut [f32] = &mut elements_mut(raw)?[..results.elements()];
+            product.run(a, b, bias.as_deref(), raw, scratch, pool)?;
+            triune_kernels::unary(isa, activation, raw, results, write, results, pool)
+        },
+    );
     checker.finish([a, b], &output, false, step)
-}
-
-#[derive(Debug)]
-struct QMatMulStep(QMatMul);
-
-impl Step for QMatMulStep {
-    fn scratch_bytes(&self, _threads: usize) -> usize {
-        self.0.scratch_bytes()
-    }
-
-    fn run(
-        &self,
-        [a, b, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        self.0.run(a, b, write, scratch, pool)
-    }
 }
 
 pub(super) fn qmatmul(checker: &Checker<'_>, command: &command::QMatMul) -> Result<Prepared> {
@@ -137,30 +87,12 @@ pub(super) fn qmatmul(checker: &Checker<'_>, command: &command::QMatMul) -> Resu
     let a = checker.dense("a", command.a, 1, count([batch, m, k]))?;
     let b = checker.dense("b", command.b, 1, count([b_batch, k, n]))?;
     let output = checker.dense("output", command.output, 1, count([batch, m, n]))?;
-    checker.finish([a, b], &output, false, QMatMulStep(product))
-}
-
-#[derive(Debug)]
-struct IMatMulStep {
-    product: IMatMul,
-    weights: Option<Arc<PackedBytes>>,
-}
-
-impl Step for IMatMulStep {
-    fn scratch_bytes(&self, _threads: usize) -> usize {
-        self.product.scratch_bytes(self.weights.is_some())
-    }
-
-    fn run(
-        &self,
-        [a, b, a_zeros, b_zeros, scales]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        let operands = IMatMulOperands { a, b, a_zeros, b_zeros, scales: elements(scales)? };
-        self.product.run(operands, self.weights.as_deref(), elements_mut(write)?, scratch, pool)
-    }
+    let step = with_scratch(
+        product,
+        |product, _| product.scratch_bytes(),
+        |product, [a, b, ..], write, scratch, pool| product.run(a, b, write, scratch, pool),
+    );
+    checker.finish([a, b], &output, false, step)
 }
 
 pub(super) fn imatmul(checker: &Checker<'_>, command: &command::IMatMul) -> Result<Prepared> {
@@ -211,35 +143,15 @@ pub(super) fn imatmul(checker: &Checker<'_>, command: &command::IMatMul) -> Resu
         }
         _ => return bad("weights", "either these or 'b' is the second operand"),
     };
-    let step = IMatMulStep { product, weights };
+    let step = with_scratch(
+        (product, weights),
+        |(product, weights), _| product.scratch_bytes(weights.is_some()),
+        |(product, weights), [a, b, a_zeros, b_zeros, scales], write, scratch, pool| {
+            let operands = IMatMulOperands { a, b, a_zeros, b_zeros, scales: elements(scales)? };
+            product.run(operands, weights.as_deref(), elements_mut(write)?, scratch, pool)
+        },
+    );
     checker.finish_some([Some(a), b, a_zeros, b_zeros, scales], &output, false, step)
-}
-
-#[derive(Debug)]
-struct TMatMulStep {
-    spec: TMatMulSpec,
-    dtype: DType,
-    isa: Isa,
-}
-
-impl Step for TMatMulStep {
-    fn scratch_bytes(&self, threads: usize) -> usize {
-        self.spec.scratch_elements(threads).saturating_mul(self.dtype.bytes())
-    }
-
-    fn run(
-        &self,
-        [a, b, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        let scratch = &mut scratch[..self.scratch_bytes(pool.threads())];
-        with_number!(self.dtype, T => {
-            let (a, b, write) = (elements::<T>(a)?, elements(b)?, elements_mut(write)?);
-            triune_kernels::product(self.isa, &self.spec, a, b, write, elements_mut(scratch)?, pool)
-        })
-    }
 }
 
 pub(super) fn tmatmul(checker: &Checker<'_>, command: &command::TMatMul) -> Result<Prepared> {
@@ -256,5 +168,16 @@ pub(super) fn tmatmul(checker: &Checker<'_>, command: &command::TMatMul) -> Resu
     let output = checker.dense("output", command.output, bytes, count([batch, m, n]))?;
     let [batch, m, n, k] = [batch, m, n, k].map(|extent| extent as usize);
     let spec = TMatMulSpec { batch, m, n, k, shared_b: command.shared_b };
-    checker.finish([a, b], &output, false, TMatMulStep { spec, dtype, isa: checker.isa })
+    let isa = checker.isa;
+    let step = with_scratch(
+        spec,
+        move |spec, threads| spec.scratch_elements(threads).saturating_mul(dtype.bytes()),
+        move |spec, [a, b, ..], write, scratch, pool| {
+            with_number!(dtype, T => {
+                let (a, b, write) = (elements::<T>(a)?, elements(b)?, elements_mut(write)?);
+                triune_kernels::product(isa, spec, a, b, write, elements_mut(scratch)?, pool)
+            })
+        },
+    );
+    checker.finish([a, b], &output, false, step)
 }

@@ -1,11 +1,11 @@
 //! Copies, fills and resampling: elements move, or are made from their neighbours.
 
-use triune_kernels::{CopyNd, CopySpec, Error as KernelError, Isa, Nhwc, Pool, QResize, Resize, ResizeSpec};
+use triune_kernels::{CopyNd, CopySpec, QResize, Resize, ResizeSpec};
 use triune_tensor::{DType, function::ResizeMode};
 
 use super::super::{
     check::{Checker, Result, bad, expect_dtype, refused},
-    operands::{MAX_READS, Prepared, Step, plain},
+    operands::{Prepared, plain},
 };
 use super::{conv::q8, elements, elements_mut, expect_scale};
 use crate::command;
@@ -52,54 +52,6 @@ pub(super) fn fill(checker: &Checker<'_>, command: &command::Fill) -> Result<Pre
     checker.finish([], &dst, false, step)
 }
 
-#[derive(Debug)]
-struct ResizeStep {
-    resize: Resize,
-    dtype: DType,
-    /// Where bytes are blended.
-    blend: Option<QResize>,
-    input: Nhwc,
-    output: Nhwc,
-    isa: Isa,
-}
-
-impl ResizeStep {
-    fn nearest<T: bytemuck::Pod + Send + Sync>(
-        &self,
-        input: &[u8],
-        write: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        self.resize.run_nearest::<T>(elements(input)?, self.input, elements_mut(write)?, self.output, pool)
-    }
-}
-
-impl Step for ResizeStep {
-    fn run(
-        &self,
-        [input, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        _scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        if let Some(blend) = self.blend {
-            return self.resize.run_q8(blend, input, self.input, write, self.output, pool);
-        }
-        match self.dtype {
-            DType::F32 => {
-                let (input, write) = (elements(input)?, elements_mut(write)?);
-                self.resize.run_f32(self.isa, input, self.input, write, self.output, pool)
-            }
-            dtype => match dtype.bytes() {
-                1 => self.nearest::<u8>(input, write, pool),
-                2 => self.nearest::<u16>(input, write, pool),
-                4 => self.nearest::<u32>(input, write, pool),
-                _ => self.nearest::<u64>(input, write, pool),
-            },
-        }
-    }
-}
-
 pub(super) fn resize(checker: &Checker<'_>, command: &command::Resize) -> Result<Prepared> {
     let (mode, coordinates) = (command.mode, command.coordinates);
     let mut blend = None;
@@ -130,6 +82,22 @@ pub(super) fn resize(checker: &Checker<'_>, command: &command::Resize) -> Result
     checker.keep("output", Resize::table_bytes(&spec) as u64)?;
     let resize = Resize::new(&spec).map_err(refused("scales"))?;
     let (dtype, isa) = (command.input.dtype, checker.isa);
-    let step = ResizeStep { resize, dtype, blend, input: from, output: to, isa };
+    let step = plain(move |[x, ..], write, pool| {
+        if let Some(blend) = blend {
+            return resize.run_q8(blend, x, from, write, to, pool);
+        }
+        macro_rules! nearest {
+            ($type:ty) => {
+                resize.run_nearest::<$type>(elements(x)?, from, elements_mut(write)?, to, pool)
+            };
+        }
+        match (dtype, dtype.bytes()) {
+            (DType::F32, _) => resize.run_f32(isa, elements(x)?, from, elements_mut(write)?, to, pool),
+            (_, 1) => nearest!(u8),
+            (_, 2) => nearest!(u16),
+            (_, 4) => nearest!(u32),
+            _ => nearest!(u64),
+        }
+    });
     checker.finish([input.placed], &output.placed, false, step)
 }

@@ -1,46 +1,14 @@
 //! Recurrences over time: extents and operands checked, recurrent weights packed where they are known.
 
-use triune_kernels::{Error as KernelError, MAX_DIRECTIONS, Pool, Recurrence, RecurrenceSpec, Sequences};
+use triune_kernels::{MAX_DIRECTIONS, Recurrence, RecurrenceSpec, Sequences};
 
 use super::super::{
     Packing,
     check::{Checker, Placed, Result, bad, refused},
-    operands::{MAX_READS, Prepared, Step},
+    operands::{Prepared, with_scratch},
 };
 use super::{elements, elements_mut};
 use crate::{Addr, command};
-
-#[derive(Debug)]
-struct RecurrenceStep {
-    recurrence: Recurrence,
-    /// Which operands there are, beside the input.
-    has: [bool; 4],
-}
-
-impl Step for RecurrenceStep {
-    fn scratch_bytes(&self, threads: usize) -> usize {
-        self.recurrence.scratch_bytes(threads)
-    }
-
-    fn run(
-        &self,
-        [input, weights, vectors, initial, lengths]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        let [has_weights, has_vectors, has_initial, has_lengths] = self.has;
-        let floats = |has: bool, bytes| if has { elements(bytes).map(Some) } else { Ok(None) };
-        let sequences = Sequences {
-            input: elements(input)?,
-            weights: floats(has_weights, weights)?,
-            vectors: floats(has_vectors, vectors)?,
-            initial: floats(has_initial, initial)?,
-            lengths: if has_lengths { Some(elements(lengths)?) } else { None },
-        };
-        self.recurrence.run(&sequences, elements_mut(write)?, scratch, pool)
-    }
-}
 
 pub(super) fn recurrence(checker: &Checker<'_>, command: &command::Recurrence) -> Result<Prepared> {
     let command::Recurrence { cell, steps, directions, batch, hidden, .. } = *command;
@@ -95,6 +63,21 @@ pub(super) fn recurrence(checker: &Checker<'_>, command: &command::Recurrence) -
     };
     let recurrence = Recurrence::new(&spec, weights, checker.isa).map_err(refused("hidden"))?;
     let has = [given.is_some(), own.is_some(), initial.is_some(), lengths.is_some()];
-    let step = RecurrenceStep { recurrence, has };
+    let step = with_scratch(
+        recurrence,
+        Recurrence::scratch_bytes,
+        move |recurrence, [input, weights, vectors, initial, lengths], write, scratch, pool| {
+            let [has_weights, has_vectors, has_initial, has_lengths] = has;
+            let floats = |has: bool, bytes| if has { elements(bytes).map(Some) } else { Ok(None) };
+            let sequences = Sequences {
+                input: elements(input)?,
+                weights: floats(has_weights, weights)?,
+                vectors: floats(has_vectors, vectors)?,
+                initial: floats(has_initial, initial)?,
+                lengths: if has_lengths { Some(elements(lengths)?) } else { None },
+            };
+            recurrence.run(&sequences, elements_mut(write)?, scratch, pool)
+        },
+    );
     checker.finish_some([Some(input), given, own, initial, lengths], &output, false, step)
 }

@@ -5,7 +5,7 @@ use triune_tensor::{DType, function::BinaryKind};
 
 use super::super::{
     check::{Checker, Result, bad, expect_dtype, refused},
-    operands::{MAX_READS, Prepared, Rows, Step, in_rows},
+    operands::{Prepared, Rows, Step, in_rows, with_scratch},
 };
 use super::{elements, elements_mut, with_number};
 use crate::command;
@@ -86,18 +86,6 @@ pub(super) fn binary(checker: &Checker<'_>, command: &command::Binary) -> Result
     let [x, y, out] = [a, b, output].map(|operand| operand.element_strides());
     let shape = Broadcast::new(dims.map(|dim| dim as usize), x, y, out).map_err(refused("dims"))?;
     checker.finish([a, b], &output, true, binary_step(checker.isa, kind, dtype, shape))
-}
-
-#[derive(Debug)]
-struct ConvertStep {
-    isa: Isa,
-    from: DType,
-    to: DType,
-    /// From the input to the output, or to a dense buffer of 64-bit elements.
-    first: Broadcast,
-    /// From that buffer to the output, where the pair of types has no loop of its own.
-    second: Option<Broadcast>,
-    elements: usize,
 }
 
 /// Whether a pair of types has a loop of its own; the others go by way of 64 bits, which keeps the program small.
@@ -190,49 +178,6 @@ fn convert_direct(
     )
 }
 
-impl Step for ConvertStep {
-    fn rows(&self) -> Option<Rows> {
-        if self.second.is_some() {
-            return None;
-        }
-        // The second operand is none.
-        let rows = self.first.rows().map(|(count, [out, x, _])| (count, [out, x]));
-        Rows::nest(rows, [self.to.bytes(), self.from.bytes()])
-    }
-
-    fn run_rows(
-        &self,
-        count: usize,
-        [x, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        convert_direct(self.isa, self.from, self.to, &self.first.of_rows(count), x, write, pool)
-    }
-
-    fn scratch_bytes(&self, _threads: usize) -> usize {
-        if self.second.is_some() { self.elements.saturating_mul(8) } else { 0 }
-    }
-
-    fn run(
-        &self,
-        [x, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        let Some(second) = &self.second else {
-            return convert_direct(self.isa, self.from, self.to, &self.first, x, write, pool);
-        };
-        // Reals hold what a u64 has beyond i64, as far as other reals can tell.
-        let real = self.from.is_real() || self.from == DType::U64 && self.to.is_real();
-        let wide = if real { DType::F64 } else { DType::I64 };
-        let buffer = &mut scratch[..self.scratch_bytes(1)];
-        convert_direct(self.isa, self.from, wide, &self.first, x, buffer, pool)?;
-        convert_direct(self.isa, wide, self.to, second, buffer, write, pool)
-    }
-}
-
 pub(super) fn convert(checker: &Checker<'_>, command: &command::Convert) -> Result<Prepared> {
     let command::Convert { dims, input, output } = command;
     let (from, to) = (input.dtype, output.dtype);
@@ -241,14 +186,34 @@ pub(super) fn convert(checker: &Checker<'_>, command: &command::Convert) -> Resu
     let (x, out) = (input.element_strides(), output.element_strides());
     let extents = dims.map(|dim| dim as usize);
     let nest = |from, to| Broadcast::new(extents, from, [0; 6], to).map_err(refused("dims"));
-    let (first, second) = if is_direct(from, to) {
-        (nest(x, out)?, None)
-    } else {
-        let dense = input.dense_strides();
-        (nest(x, dense)?, Some(nest(dense, out)?))
-    };
-    let step = ConvertStep { isa: checker.isa, from, to, first, second, elements: extents.iter().product() };
-    checker.finish([input], &output, from.bytes() == to.bytes(), step)
+    let isa = checker.isa;
+    let may_alias = from.bytes() == to.bytes();
+    if is_direct(from, to) {
+        let shape = nest(x, out)?;
+        // The second operand is none.
+        let rows = shape.rows().map(|(count, [out, x, _])| (count, [out, x]));
+        let rows = Rows::nest(rows, [to.bytes(), from.bytes()]);
+        let step = in_rows(rows, move |count, [x, ..], write, pool| {
+            let shape = count.map_or(shape, |count| shape.of_rows(count));
+            convert_direct(isa, from, to, &shape, x, write, pool)
+        });
+        return checker.finish([input], &output, may_alias, step);
+    }
+    let dense = input.dense_strides();
+    let shapes = [nest(x, dense)?, nest(dense, out)?];
+    // Reals hold what a u64 has beyond i64, as far as other reals can tell.
+    let real = from.is_real() || from == DType::U64 && to.is_real();
+    let wide = if real { DType::F64 } else { DType::I64 };
+    let bytes = extents.iter().product::<usize>().saturating_mul(8);
+    let step = with_scratch(
+        shapes,
+        move |_, _| bytes,
+        move |[first, second], [x, ..], write, buffer, pool| {
+            convert_direct(isa, from, wide, first, x, buffer, pool)?;
+            convert_direct(isa, wide, to, second, buffer, write, pool)
+        },
+    );
+    checker.finish([input], &output, may_alias, step)
 }
 
 pub(super) fn select(checker: &Checker<'_>, command: &command::Select) -> Result<Prepared> {

@@ -1,54 +1,14 @@
 //! Perspective warps and weighted sums: maps, matrices and indices checked, the element type chosen.
 
-use triune_kernels::{Error as KernelError, Isa, Nhwc, Pool, Sample, WarpSpec, WeighSpec};
+use triune_kernels::{WarpSpec, WeighSpec};
 use triune_tensor::DType;
 
 use super::super::{
     check::{Checker, Result, bad, expect_dtype},
-    operands::{MAX_READS, Prepared, Step},
+    operands::{Prepared, plain, with_scratch},
 };
 use super::{elements, elements_mut};
 use crate::command;
-
-#[derive(Debug)]
-struct WarpStep {
-    spec: WarpSpec,
-    indexed: bool,
-    dtype: DType,
-    input: Nhwc,
-    output: Nhwc,
-    isa: Isa,
-}
-
-impl WarpStep {
-    fn of<T: Sample + bytemuck::Pod>(
-        &self,
-        [x, matrices, images, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        let Self { spec, input, output, isa, .. } = self;
-        let images = if self.indexed { Some(elements(images)?) } else { None };
-        let (x, y, matrices) = (elements::<T>(x)?, elements_mut(write)?, elements(matrices)?);
-        triune_kernels::warp_perspective(*isa, spec, matrices, images, x, *input, y, *output, pool)
-    }
-}
-
-impl Step for WarpStep {
-    fn run(
-        &self,
-        reads: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        _scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        match self.dtype {
-            DType::U8 => self.of::<u8>(reads, write, pool),
-            DType::I8 => self.of::<i8>(reads, write, pool),
-            _ => self.of::<f32>(reads, write, pool),
-        }
-    }
-}
 
 pub(super) fn warp(checker: &Checker<'_>, command: &command::Warp) -> Result<Prepared> {
     expect_dtype("input", command.input.dtype, &[DType::F32, DType::I8, DType::U8])?;
@@ -70,46 +30,28 @@ pub(super) fn warp(checker: &Checker<'_>, command: &command::Warp) -> Result<Pre
     }
     let images = to.n as u64;
     let matrices = checker.dense("matrices", command.matrices, 4, 9 * images)?;
-    let step = WarpStep {
-        spec: WarpSpec { sampling: command.sampling, border: command.border },
-        indexed: command.images.is_some(),
-        dtype: command.input.dtype,
-        input: from,
-        output: to,
-        isa: checker.isa,
-    };
+    let spec = WarpSpec { sampling: command.sampling, border: command.border };
+    let (dtype, indexed, isa) = (command.input.dtype, command.images.is_some(), checker.isa);
+    let step = plain(move |[x, matrices, images, ..], write, pool| {
+        let images = if indexed { Some(elements(images)?) } else { None };
+        macro_rules! warp {
+            ($type:ty) => {{
+                let (x, y, matrices) = (elements::<$type>(x)?, elements_mut(write)?, elements(matrices)?);
+                triune_kernels::warp_perspective(isa, &spec, matrices, images, x, from, y, to, pool)
+            }};
+        }
+        match dtype {
+            DType::U8 => warp!(u8),
+            DType::I8 => warp!(i8),
+            _ => warp!(f32),
+        }
+    });
     match command.images {
         Some(addr) => {
             let indices = checker.dense("images", addr, 4, images)?;
             checker.finish([input.placed, matrices, indices], &output.placed, false, step)
         }
         None => checker.finish([input.placed, matrices], &output.placed, false, step),
-    }
-}
-
-#[derive(Debug)]
-struct WeighStep {
-    spec: WeighSpec,
-    weighted: bool,
-    isa: Isa,
-}
-
-impl Step for WeighStep {
-    fn scratch_bytes(&self, threads: usize) -> usize {
-        self.spec.scratch_floats(threads).saturating_mul(4)
-    }
-
-    fn run(
-        &self,
-        [x, indices, factors, ..]: [&[u8]; MAX_READS],
-        write: &mut [u8],
-        scratch: &mut [u8],
-        pool: &Pool,
-    ) -> Result<(), KernelError> {
-        let factors = if self.weighted { Some(elements(factors)?) } else { None };
-        let scratch = elements_mut(&mut scratch[..self.scratch_bytes(pool.threads())])?;
-        let (x, indices, write) = (elements(x)?, elements(indices)?, elements_mut(write)?);
-        triune_kernels::weigh(self.isa, &self.spec, x, indices, factors, write, scratch, pool)
     }
 }
 
@@ -126,6 +68,15 @@ pub(super) fn weigh(checker: &Checker<'_>, command: &command::Weigh) -> Result<P
     let [batch, channels, elements, count, taps] =
         [batch, channels, elements, count, taps].map(|extent| extent as usize);
     let spec = WeighSpec { batch, channels, elements, count, taps, shared };
-    let step = WeighStep { spec, weighted: factors.is_some(), isa: checker.isa };
+    let (weighted, isa) = (factors.is_some(), checker.isa);
+    let step = with_scratch(
+        spec,
+        |spec, threads| spec.scratch_floats(threads).saturating_mul(4),
+        move |spec, [x, indices, factors, ..], write, scratch, pool| {
+            let factors = if weighted { Some(super::elements(factors)?) } else { None };
+            let (x, indices, write) = (super::elements(x)?, super::elements(indices)?, elements_mut(write)?);
+            triune_kernels::weigh(isa, spec, x, indices, factors, write, elements_mut(scratch)?, pool)
+        },
+    );
     checker.finish_some([Some(input), Some(indices), factors], &output, false, step)
 }
