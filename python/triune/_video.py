@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from fractions import Fraction
@@ -29,6 +30,11 @@ _MODULES: dict[Backend, str] = {"av": "av", "opencv": "cv2"}
 def is_video(path: str | os.PathLike[str]) -> bool:
     """Say whether a file's name ends as a video's."""
     return os.path.splitext(os.fspath(path))[1].lower() in SUFFIXES
+
+
+def _is_openable(path: str) -> bool:
+    mode = os.stat(path).st_mode
+    return stat.S_ISREG(mode) or stat.S_ISCHR(mode)
 
 
 def _installed(place: str, backend: Backend | None = None) -> Backend:
@@ -65,6 +71,9 @@ class Video:
         found = _installed(self.place, backend)
         if "://" not in self.place and not self.place.isdigit() and not os.path.exists(self.place):
             raise FileError(f"{self.place}: there is no such file")
+        if os.path.exists(self.place) and not _is_openable(self.place):
+            # Decoders wait for a pipe's writer, and no signal ends that.
+            raise FileError(f"cannot read {self.place}: it is neither a plain file nor a camera")
         self.backend: Backend = found
         self._opened: Any = self._av() if found == "av" else self._cv2()
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from triune._masked import MASKED, is_masked
+
 if TYPE_CHECKING:
     from PIL import Image as Pillow
 
@@ -137,6 +139,8 @@ class Picture:
 
     @classmethod
     def _of_array(cls, array: Any, color: Any, source: str, like: Picture | None) -> Self:
+        if is_masked(array):
+            raise ValueError(MASKED)
         array = array.detach().cpu().numpy() if hasattr(array, "detach") else np.asarray(array)
         if array.ndim == 3 and array.shape[2] == 1:
             array = array[..., 0]

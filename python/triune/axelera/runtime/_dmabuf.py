@@ -19,6 +19,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
+from ._arguments import whole_number
 from ._errors import InvalidArgument
 from ._types import TensorInfo
 
@@ -48,9 +49,9 @@ class Buffers:
 
         Raises `InvalidArgument` if `fd` is no descriptor, cannot be mapped or is smaller than the tensor.
         """
-        if isinstance(fd, bool | np.ndarray) or not isinstance(fd, SupportsIndex):
+        number = None if isinstance(fd, bool) else whole_number(fd)
+        if number is None:
             raise InvalidArgument(f"{name}: expected a dma-buf file descriptor, got {type(fd).__name__}")
-        number = operator.index(fd)
         try:
             status = os.fstat(number)
         except (OSError, OverflowError) as error:
@@ -77,8 +78,12 @@ class Buffers:
         array = np.empty(info.shape, info.dtype)
         view, filled = array.reshape(-1).view(np.uint8).data, 0
         try:
-            if write and fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDWR:
+            flags = fcntl.fcntl(fd, fcntl.F_GETFL) if write else 0
+            if write and flags & os.O_ACCMODE != os.O_RDWR:
                 raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+            if flags & os.O_APPEND:
+                # The system writes behind what there is then, wherever it is told to.
+                raise OSError(errno.EINVAL, "it was opened to append, and results go to its beginning")
             # Outputs, too: a run need not write them.
             while filled < len(view):
                 count = os.preadv(fd, [view[filled:]], filled)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import operator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from triune import _native
+from triune._masked import MASKED, is_masked
 
 from . import axruntime
+from ._arguments import shown, whole_number
 from ._errors import InvalidArgument, vendor
 
 __all__ = ["BoardType", "DeviceInfo", "TensorInfo"]
@@ -30,6 +33,19 @@ class BoardType(enum.Enum):
     devboard = 4
     sbc = 5
     unknown = 6
+
+
+def _plain(name: str, value: object) -> npt.NDArray[Any]:
+    """Return an array of numbers. Raises `InvalidArgument` for anything else."""
+    if is_masked(value):
+        raise InvalidArgument(f"{name}: {MASKED}")
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgument(f"{name}: expected an array, got {type(value).__name__} ({error})") from None
+    if array.dtype.kind not in "biuf":
+        raise InvalidArgument(f"{name}: expected an array of numbers, got {array.dtype}")
+    return array
 
 
 def _text(value: bytes | str) -> str:
@@ -101,15 +117,32 @@ class TensorInfo:
 
     def __post_init__(self) -> None:
         """Bring the fields to their types, and check that they fit together."""
-        self.shape = tuple(int(extent) for extent in self.shape)
-        self.dtype = np.dtype(self.dtype)
-        self.padding = [(int(before), int(after)) for before, after in self.padding or [(0, 0)] * len(self.shape)]
+        try:
+            self.shape = tuple(operator.index(extent) for extent in self.shape)
+            self.dtype = np.dtype(self.dtype)
+            pairs = self.padding or [(0, 0)] * len(self.shape)
+            self.padding = [(operator.index(before), operator.index(after)) for before, after in pairs]
+        except (TypeError, ValueError) as error:
+            raise InvalidArgument(f"TensorInfo: expected a shape, a dtype and pairs of padding: {error}") from None
+        self._expect_quantization()
         if len(self.padding) != len(self.shape):
             raise InvalidArgument(
                 f"padding: expected {len(self.shape)} pairs for shape {self.shape}, got {self.padding}"
             )
         if any(b < 0 or a < 0 or b + a > n for n, (b, a) in zip(self.shape, self.padding, strict=True)):
             raise InvalidArgument(f"padding: expected pairs within shape {self.shape}, got {self.padding}")
+
+    def _expect_quantization(self) -> None:
+        """Check what can be set at any time."""
+        real = isinstance(self.scale, float | np.floating) or not (
+            isinstance(self.scale, bool) or whole_number(self.scale) is None
+        )
+        if not real:
+            raise InvalidArgument(f"scale: expected a number, got {shown(self.scale)}")
+        zero = None if isinstance(self.zero_point, bool) else whole_number(self.zero_point)
+        if zero is None or not -(1 << 31) <= zero < 1 << 31:
+            raise InvalidArgument(f"zero_point: expected an integer of 32 bits, got {shown(self.zero_point)}")
+        self.zero_point = zero
 
     @property
     def size(self) -> int:
@@ -130,18 +163,20 @@ class TensorInfo:
 
         Raises `InvalidArgument` if the shape is another, or there is no quantization to this dtype.
         """
-        array = np.require(src, requirements=("C", "A"))
+        array = np.require(_plain("src", src), requirements=("C", "A"))
         self._expect("src", array.shape, self.unpadded_shape)
         if self.dtype not in (np.int8, np.uint8):
             if array.dtype != self.dtype:
                 raise InvalidArgument(f"src: expected {self.dtype} for tensor {self.name!r}, got {array.dtype}")
             return np.pad(array, self.padding)
         limits = np.iinfo(self.dtype)
-        native = limits.min <= self.zero_point <= limits.max
+        self._expect_quantization()
+        if not limits.min <= self.zero_point <= limits.max:
+            raise InvalidArgument(f"zero_point: expected one that {self.dtype} holds, got {self.zero_point}")
         try:
-            if native and array.dtype == np.uint8:
+            if array.dtype == np.uint8:
                 return _native.look_up_pad(array, self.padding, self._table(), self.zero_point, self.dtype.name)
-            if native and array.dtype == np.float32:
+            if array.dtype == np.float32:
                 return _native.quantize_pad(array, self.padding, self.scale, self.zero_point, self.dtype.name)
         except _native.Error as error:
             raise vendor(error) from None
@@ -162,8 +197,9 @@ class TensorInfo:
 
         Raises `InvalidArgument` if `out` is not an array of `shape` and `dtype`.
         """
-        array = np.asarray(out)
+        array = _plain("out", out)
         self._expect("out", array.shape, self.shape)
+        self._expect_quantization()
         if array.dtype != self.dtype:
             raise InvalidArgument(f"out: expected {self.dtype} for tensor {self.name!r}, got {array.dtype}")
         if self.dtype in (np.int8, np.uint8):
@@ -178,8 +214,9 @@ class TensorInfo:
 
         Raises `InvalidArgument` if `out` is not an array of `shape`.
         """
-        self._expect("out", out.shape, self.shape)
-        return out[tuple(slice(before, -after or None) for before, after in self.padding)]
+        array = _plain("out", out)
+        self._expect("out", array.shape, self.shape)
+        return array[tuple(slice(before, -after or None) for before, after in self.padding)]
 
     def _expect(self, argument: str, got: tuple[int, ...], expected: tuple[int, ...]) -> None:
         if got != expected:

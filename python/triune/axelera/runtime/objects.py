@@ -25,6 +25,7 @@ from triune import _native
 from triune._files import folder_lock
 
 from . import _dmabuf, _manifest, axruntime
+from ._arguments import shown, whole_number
 from ._errors import (
     ConnectionError,
     DeviceInUse,
@@ -166,6 +167,9 @@ class Context(Object):
         """
         self._live()
         card = _find(device)
+        for name in kwargs:
+            if not name.isprintable():
+                raise InvalidConfiguration(f"unknown property {name!r}")
         changes = [(name, _setting(name, value)) for name, value in kwargs.items()]
         try:
             done = card.configure(changes)
@@ -556,18 +560,18 @@ def _load_properties(kwargs: dict[str, Any]) -> dict[str, int]:
         if name not in properties:
             raise InvalidArgument(f"unknown property {name!r}; valid are {', '.join(properties)}")
         expected = "a number of at least 0" if name in _COUNTS else "0, 1, False or True"
-        whole = isinstance(value, bool | np.bool_ | SupportsIndex)
-        number = int(value) if whole else -1
-        if number < 0 or (name not in _COUNTS and number > 1):
-            raise InvalidArgument(f"{name}: expected {expected}, got {value!r}")
+        number = whole_number(int(value) if isinstance(value, bool | np.bool_) else value)
+        if number is None or number < 0 or (name not in _COUNTS and number > 1):
+            raise InvalidArgument(f"{name}: expected {expected}, got {shown(value)}")
         properties[name] = number
     return properties
 
 
 def _integer(name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
-        raise InvalidArgument(f"{name}: expected an int, got {value!r}")
-    return operator.index(value)
+    number = None if isinstance(value, bool) else whole_number(value)
+    if number is None:
+        raise InvalidArgument(f"{name}: expected an int, got {shown(value)}")
+    return number
 
 
 def _setting(name: str, value: object) -> str:
@@ -575,9 +579,10 @@ def _setting(name: str, value: object) -> str:
         if not value.isprintable():
             raise InvalidConfiguration(f"{name}: expected a short printable text, got {value!r}")
         return value
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
-        raise InvalidConfiguration(f"{name}: expected an int or str, got {value!r}")
-    return str(operator.index(value))
+    number = None if isinstance(value, bool) else whole_number(value)
+    if number is None:
+        raise InvalidConfiguration(f"{name}: expected an int or str, got {shown(value)}")
+    return str(number)
 
 
 def _cards() -> list[_native.Card]:
@@ -596,9 +601,9 @@ def _find(device: object) -> _native.Card:
         if name not in names:
             raise InvalidArgument(f"device: no device named {name!r}; {there}")
         return cards[names.index(name)]
-    if isinstance(device, bool) or not isinstance(device, SupportsIndex):
-        raise InvalidArgument(f"device: expected a DeviceInfo, name or number, got {device!r}")
-    number = operator.index(device)
+    number = None if isinstance(device, bool) else whole_number(device)
+    if number is None:
+        raise InvalidArgument(f"device: expected a DeviceInfo, name or number, got {shown(device)}")
     if not 0 <= number < len(cards):
         raise InvalidArgument(f"device: no device number {number}; {there}")
     return cards[number]

@@ -122,11 +122,11 @@ def _of_pictures(path: Path, event_callback: Callable[[int, str], None] | None) 
     from triune.batch._pictures import ANIMATIONS, SUFFIXES, frames_of
     from triune.errors import ArgumentError, FileError
 
-    if path.is_dir():
+    if os.path.isdir(path):
         files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
         if not files:
             raise ArgumentError(f"{path}: there are no pictures in the folder")
-    elif path.exists():
+    elif os.path.exists(path):
         files = [path]
     else:
         raise FileError(f"{path}: there is no such file")

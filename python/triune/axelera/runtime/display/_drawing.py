@@ -130,10 +130,13 @@ class Draw:
         self._over(layer)
 
     def heatmap(self, values: Any, alpha: float = 0.6) -> None:
-        """Lay numbers over the picture, the smallest dark violet, the largest light yellow."""
+        """Lay numbers over the picture, the smallest, and what is none (NaN, infinity), dark violet, the largest light yellow."""
         array = np.asarray(values, np.float32)
-        low, high = float(array.min()), float(array.max())
-        share = (array - low) / (high - low) if high > low else np.zeros_like(array)
+        known = np.isfinite(array)
+        if not known.any():
+            return
+        low, high = float(array[known].min()), float(array[known].max())
+        share = np.where(known, (np.where(known, array, low) - low) / (high - low or 1), 0)
         stops = np.array([[0, 0, 4], [87, 16, 110], [188, 55, 84], [249, 142, 9], [252, 255, 164]], np.float32)
         at = np.linspace(0, 1, len(stops))
         colors = np.stack([np.interp(share, at, stops[:, channel]) for channel in range(3)], -1)
@@ -142,8 +145,12 @@ class Draw:
     def class_map(self, classes: Any, alpha: float = 0.5) -> None:
         """Lay the color of each place's class over the picture."""
         array = np.asarray(classes)
-        palette = np.array([track_color(number) for number in range(int(array.max(initial=0)) + 1)], np.uint8)
-        self._overlay(palette[array], alpha)
+        if not array.size:
+            return
+        # Of the classes that there are, however they are numbered.
+        there, places = np.unique(array, return_inverse=True)
+        palette = np.array([track_color(int(number)) for number in there], np.uint8)
+        self._overlay(palette[places.reshape(array.shape)], alpha)
 
     def _overlay(self, colors: Pixels, alpha: float) -> None:
         from PIL import Image as Pillow

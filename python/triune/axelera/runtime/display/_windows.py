@@ -13,11 +13,17 @@ from typing import Any, Self
 
 import numpy as np
 
+from triune._files import opened
+from triune.axelera.runtime._arguments import shown
 from triune.axelera.runtime._errors import InvalidArgument
 from triune.axelera.runtime._images import Image
 from triune.axelera.runtime.display._drawing import Draw, Pixels
+from triune.errors import FileError
 
 __all__ = ["App", "Layer", "Window"]
+
+_LARGEST = 16384
+"""Pixels that nothing on a screen has more of."""
 
 _RENDERERS = ("auto", "opencv", "console", "none")
 
@@ -71,15 +77,24 @@ class Layer:
     def place(self, width: int, height: int, inner: tuple[int, int]) -> tuple[int, int]:
         """Return its upper left corner in a picture of that size, in pixels. Raises InvalidArgument for a bad position."""
         found = []
-        for part, extent, own, axis in zip(self.position.split(","), (width, height), inner, "xy", strict=True):
-            text = part.strip()
-            try:
+        try:
+            for part, extent, own, axis in zip(self.position.split(","), (width, height), inner, "xy", strict=True):
+                text = part.strip()
                 at = float(text[:-1]) / 100 * extent if text.endswith("%") else float(text.removesuffix("px"))
-            except ValueError:
-                raise InvalidArgument(f"position {self.position!r}: expected such as '20px, 10%'") from None
-            anchor = self.options.get(f"anchor_{axis}")
-            found.append(round(at - {"center": own / 2, "right": own, "bottom": own}.get(str(anchor), 0)))
+                anchor = self.options.get(f"anchor_{axis}")
+                found.append(round(at - {"center": own / 2, "right": own, "bottom": own}.get(str(anchor), 0)))
+        except (ValueError, OverflowError):
+            raise InvalidArgument(f"position {self.position!r}: expected such as '20px, 10%'") from None
         return found[0], found[1]
+
+    @property
+    def font_size(self) -> int:
+        """Pixels of its letters' height. Raises InvalidArgument for none, or more than a screen has."""
+        given = self.options.get("font_size")
+        size = 16 if given is None else given
+        if not isinstance(size, int | float) or not 1 <= size <= _LARGEST:
+            raise InvalidArgument(f"font_size: expected 1 to {_LARGEST}, got {shown(given)}")
+        return int(size)
 
 
 class Window:
@@ -127,9 +142,8 @@ class Window:
 
     def _lay(self, canvas: Draw, layer: Layer) -> None:
         if layer.text:
-            size = int(layer.options.get("font_size") or 16)
-            at = layer.place(canvas.width, canvas.height, canvas.textsize(layer.text, size))
-            canvas.text(at, layer.text, font_size=size)
+            at = layer.place(canvas.width, canvas.height, canvas.textsize(layer.text, layer.font_size))
+            canvas.text(at, layer.text, font_size=layer.font_size)
         elif layer.image is not None:
             picture = layer.image
             canvas._picture.paste(picture, layer.place(canvas.width, canvas.height, picture.size), picture)
@@ -152,10 +166,15 @@ class Window:
         from PIL import Image as Pillow
 
         try:
-            with Pillow.open(path) as opened:
-                picture = opened.convert("RGBA")
+            # A picture's file ends; a pipe's writer may never come.
+            with opened(path) as file, Pillow.open(file) as image:
+                picture = image.convert("RGBA")
+        except FileError as error:
+            raise InvalidArgument(str(error)) from None
         except (OSError, ValueError) as error:
             raise InvalidArgument(f"{path}: {error}") from None
+        if not 0 < scale * max(picture.size) <= _LARGEST:
+            raise InvalidArgument(f"scale: expected a picture of 1 to {_LARGEST} pixels a side, got {shown(scale)}")
         extents = max(round(picture.width * scale), 1), max(round(picture.height * scale), 1)
         layer = Layer(position, image=picture.resize(extents), options=options)
         self._layers.append(layer)

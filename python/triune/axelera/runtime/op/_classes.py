@@ -38,16 +38,24 @@ COCO_KEYPOINT_NAMES: list[str] = _POINTS.split()
 """The 17 points of COCO's poses, in the order that models number them."""
 
 
+_RESERVED = ("mro", "name", "value")
+"""What members of enumerations cannot be called."""
+
+
 def _identifier(label: str, number: int) -> str:
     found = re.sub(r"\W+", "_", label.split(",")[0].strip()).strip("_").lower()
-    return found if found and not found[0].isdigit() else f"class_{found or number}"
+    fits = found and not found[0].isdigit() and found not in _RESERVED
+    return found if fits else f"class_{found or number}"
 
 
 def _enumeration(name: str, labels: Iterable[str]) -> Any:
     members: dict[str, int] = {}
     for number, label in enumerate(labels):
         identifier = _identifier(label, number)
-        members[identifier if identifier not in members else f"{identifier}_{number}"] = number
+        # Whatever a name is made of, no class may take another one's.
+        while identifier in members:
+            identifier = f"{identifier}_{number}"
+        members[identifier] = number
     return enum.IntEnum(name, members)
 
 
@@ -56,44 +64,55 @@ def load_classes(file: str | os.PathLike[str], name: str = "Classes") -> Any:
 
     A ``.yaml`` file has them under ``names``, as a list or by number, as data sets of Ultralytics' do; others have one a line.
     Names become identifiers: up to a comma, in small letters, with ``_`` for what is none. Raises InvalidArgument if there
-    are none.
+    are none, or a number is left out: the ones behind it would be other classes'.
     """
     path = Path(file)
     try:
         text = read_text(path)
     except FileError as error:
         raise InvalidArgument(str(error)) from None
-    labels = _of_yaml(text) if path.suffix.lower() in (".yaml", ".yml") else text.splitlines()
-    labels = [label.strip() for label in labels if label.strip()]
-    if not labels:
+    yaml = path.suffix.lower() in (".yaml", ".yml")
+    found = _of_yaml(text) if yaml else dict(enumerate(line for line in text.splitlines() if line.strip()))
+    if not found:
         raise InvalidArgument(f"{path}: expected names of classes, one a line, or under 'names' in YAML")
-    return _enumeration(name, labels)
+    for number in range(len(found)):
+        if not found.get(number, "").strip():
+            raise InvalidArgument(
+                f"{path}: names: number {number} is missing or empty, and classes are numbered from 0 without a gap"
+            )
+    return _enumeration(name, [found[number].strip() for number in range(len(found))])
 
 
-def _of_yaml(text: str) -> list[str]:
-    """Return the entries of ``names``: a list in brackets, or one a line with a dash or a number."""
+_ENTRY = re.compile(r"""\s*(?:(\d{1,9})\s*:)?\s*("[^"]*"|'[^']*'|[^,]*)(?:,|$)""")
+"""What stands between commas: a name, in quotes or not, behind its number or not."""
+
+
+def _of_yaml(text: str) -> dict[int, str]:
+    """Return the entries of ``names`` by number: a list in brackets, or one a line with a dash or a number."""
     found = re.search(r"^names\s*:(.*)$", text, re.MULTILINE)
     if not found:
-        return []
+        return {}
     rest = re.sub(r"(^|\s)#.*", "", found[1]).strip()
     if rest:
         inside = text[found.start(1) :].strip()
         closing = inside.find({"[": "]", "{": "}"}.get(inside[0], "\n"))
-        return [_unquoted(entry) for entry in inside[1:closing].split(",")]
+        listed = inside[1:closing].strip().removesuffix(",")
+        several = (match for match in _ENTRY.finditer(listed) if match[0])
+        return {int(one[1]) if one[1] else at: _unquoted(one[2]) for at, one in enumerate(several)}
     entries: dict[int, str] = {}
     for line in text[found.end() :].splitlines():
         line = re.sub(r"\s#.*", "", line)
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        entry = re.match(r"\s*(?:-|(\d+)\s*:)\s+(.+)$", line)
+        entry = re.match(r"\s*(?:-|(\d{1,9})\s*:)\s+(.+)$", line)
         if entry is None or (not line[0].isspace() and not line.startswith("-")):
             break
         entries[int(entry[1]) if entry[1] else len(entries)] = _unquoted(entry[2])
-    return [entries[number] for number in sorted(entries)]
+    return entries
 
 
 def _unquoted(entry: str) -> str:
-    return re.sub(r"^\s*\d+\s*:\s*", "", entry).strip().strip("'\"")
+    return entry.strip().strip("'\"")
 
 
 @cache

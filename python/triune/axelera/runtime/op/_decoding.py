@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from triune.axelera.runtime._errors import InvalidArgument
-from triune.axelera.runtime.op._operators import FRAME, Array, Operator, array_of
+from triune.axelera.runtime.op._operators import FRAME, Array, Operator, numbers, ordered, table
 
 
 def rows_of(what: str, raw: Any, columns: int) -> Array:
     """Return a detector's output as a row for each candidate."""
-    array = np.asarray(array_of(raw), np.float32)
+    array = numbers(what, raw, np.float32)
+    if array.ndim == 3 and len(array) != 1:
+        raise InvalidArgument(f"{what}: expected the output for one picture, got {len(array)} of them")
     array = array[0] if array.ndim == 3 else array
     if array.ndim != 2 or columns not in array.shape:
         raise InvalidArgument(
@@ -57,7 +59,7 @@ class DecodeDetections(Operator):
 
     def __call__(self, raw: Any) -> Array:
         """Return a row for each box above the threshold. Raises InvalidArgument for another algorithm or shape."""
-        algo, what = self.algo.lower(), "decode_detections"
+        algo, what = str(self.algo).lower(), "decode_detections"
         if algo in ("yolov10", "yolo26", "yolov26"):
             rows = rows_of(what, raw, 6)
             return rows[rows[:, 4] >= self.confidence_threshold][: self.max_boxes_pre_nms]
@@ -85,7 +87,7 @@ class DecodePose(Operator):
 
     def __call__(self, raw: Any) -> Array:
         """Return a row for each box above the threshold: corners, score, class, and x, y and confidence of each point."""
-        if self.algo.lower() not in ANCHOR_FREE:
+        if str(self.algo).lower() not in ANCHOR_FREE:
             raise InvalidArgument(f"decode_pose: algo {self.algo!r} is none of yolov8, yolo11")
         rows = rows_of("decode_pose", raw, 5 + 3 * self.num_keypoints)
         return best_rows(rows, rows[:, 4:5], self.confidence_threshold, self.max_boxes_pre_nms, rows[:, 5:])
@@ -124,7 +126,9 @@ class ToImageSpace(Operator):
             raise InvalidArgument(
                 "to_image_space: no letterbox or resize was there before, in this pipeline or op.frame_context"
             )
-        found = np.array(array_of(detections), np.float32)
+        last = max([self.box_cols[0] + 3] if self.box_cols else [0], default=0)
+        last = max([last, *(column + 1 for column in self.keypoint_cols or ())])
+        found = table("to_image_space", detections, last + 1, np.float32).copy()
 
         def back(column: int, axis: int) -> Array:
             off, by, extent = ((place.left, place.across, place.columns), (place.top, place.down, place.rows))[axis]
@@ -152,7 +156,7 @@ class Softmax(Operator):
 
     def __call__(self, scores: Any) -> Array:
         """Return numbers of the sum 1 along an axis, as 32-bit floats."""
-        array: Array = np.asarray(array_of(scores), np.float32)
+        array = numbers("softmax", scores, np.float32)
         powers = np.exp(array - array.max(self.dim, keepdims=True))
         found: Array = powers / powers.sum(self.dim, keepdims=True)
         return found
@@ -167,14 +171,16 @@ class TopK(Operator):
     sorted: bool = True
 
     def __call__(self, scores: Any) -> Any:
-        """Return them, the first the best."""
+        """Return them, the first the best; what has no number (NaN) comes last. Raises InvalidArgument for a negative `k`."""
+        if self.k < 0:
+            raise InvalidArgument(f"top_k: expected k of 0 or more, got {self.k}")
         if isinstance(scores, list):
-            return sorted(scores, key=lambda one: one.score, reverse=self.largest)[: self.k]
-        array = np.asarray(array_of(scores))
+            return ordered("top_k", scores, lambda one: one.score, self.largest)[: self.k]
+        array = numbers("top_k", scores)
         array, axis = (array.reshape(-1), 0) if self.dim is None else (array, self.dim)
-        order = np.argsort(-array if self.largest else array, axis, kind="stable").take(
-            range(min(self.k, array.shape[axis])), axis
-        )
+        # Turned round without a sign, which not all integers have.
+        keys = array if not self.largest else -array if array.dtype.kind == "f" else ~array
+        order = np.argsort(keys, axis, kind="stable").take(range(min(self.k, array.shape[axis])), axis)
         return np.take_along_axis(array, order, axis), order
 
 

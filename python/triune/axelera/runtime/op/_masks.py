@@ -9,7 +9,7 @@ import numpy as np
 
 from triune.axelera.runtime._errors import InvalidArgument
 from triune.axelera.runtime.op._decoding import ANCHOR_FREE, best_rows, rows_of
-from triune.axelera.runtime.op._operators import FRAME, Array, Operator, array_of
+from triune.axelera.runtime.op._operators import FRAME, Array, Operator, numbers, table
 
 
 class DecodeSegmentation(Operator):
@@ -27,14 +27,15 @@ class DecodeSegmentation(Operator):
 
         `outputs` are both outputs in either order, or one tuple of them. Raises InvalidArgument for another algorithm or shape.
         """
-        if self.algo.lower() not in ANCHOR_FREE:
+        if str(self.algo).lower() not in ANCHOR_FREE:
             raise InvalidArgument(f"decode_segmentation: algo {self.algo!r} is none of yolov8, yolo11")
         given = outputs[0] if len(outputs) == 1 else outputs
         if not isinstance(given, Sequence) or len(given) != 2:
             raise InvalidArgument("decode_segmentation: expected two outputs, boxes and prototypes")
-        arrays = [np.asarray(array_of(one), np.float32) for one in given]
-        raw, protos = arrays if arrays[1].ndim == 4 or arrays[1].shape[0] == self.num_mask_coeffs else arrays[::-1]
-        protos = protos[0] if protos.ndim == 4 else protos
+        arrays = [numbers("decode_segmentation", one, np.float32) for one in given]
+        right = arrays[1].ndim == 4 or arrays[1].shape[:1] == (self.num_mask_coeffs,)
+        raw, protos = arrays if right else arrays[::-1]
+        protos = protos[0] if protos.ndim == 4 and len(protos) == 1 else protos
         if protos.ndim != 3 or len(protos) != self.num_mask_coeffs:
             raise InvalidArgument(
                 f"decode_segmentation: expected {self.num_mask_coeffs} prototypes, got shape {protos.shape}"
@@ -54,11 +55,21 @@ class ProtoToMask(Operator):
     def __call__(self, *inputs: Any) -> list[Array]:
         """Return masks over the boxes, in the prototypes' resolution: uint8, 255 where the object is, 0 elsewhere.
 
+        Raises InvalidArgument for other shapes, a threshold beyond 0 to 1, and boxes without a place.
         `inputs` are rows and prototypes, or one tuple of both. A prototype's pixel is the model's input's by the letterbox's
         size, or four by four pixels of it without one.
         """
         detections, protos = inputs[0] if len(inputs) == 1 else inputs
-        rows, protos = np.asarray(array_of(detections), np.float32), np.asarray(array_of(protos), np.float32)
+        rows = table("proto_to_mask", detections, 6 + self.num_mask_coeffs, np.float32)
+        protos = numbers("proto_to_mask", protos, np.float32)
+        if protos.ndim != 3 or len(protos) != self.num_mask_coeffs:
+            raise InvalidArgument(
+                f"proto_to_mask: expected {self.num_mask_coeffs} prototypes, got shape {protos.shape}"
+            )
+        if not 0 <= self.mask_threshold <= 1:
+            raise InvalidArgument(f"proto_to_mask: expected a mask_threshold of 0 to 1, got {self.mask_threshold!r}")
+        if not np.isfinite(rows[:, :4]).all():
+            raise InvalidArgument("proto_to_mask: expected boxes whose corners are finite numbers")
         kinds, height, width = protos.shape
         frame = FRAME.get()
         place = None if frame is None else frame.saved.get("place")
@@ -84,7 +95,7 @@ class DecodeSemanticSegmentation(Operator):
 
     def __call__(self, scores: Any) -> Array:
         """Return the classes (N, H, W) of scores (N, classes, H, W). Raises InvalidArgument for another shape."""
-        array = np.asarray(array_of(scores))
+        array = numbers("decode_semantic_segmentation", scores)
         if array.ndim != 4 or array.shape[1] != self.num_classes:
             raise InvalidArgument(
                 f"decode_semantic_segmentation: expected (N, {self.num_classes}, H, W), got {array.shape}"

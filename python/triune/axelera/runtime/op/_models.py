@@ -104,9 +104,9 @@ class Load(Operator):
                 f"{path}: pipelines in .axe files are not read; put the pipeline together with op.seq"
             )
         with scratch() as folder:
-            if path.is_file() and zipfile.is_zipfile(path):
+            if os.path.isfile(path) and zipfile.is_zipfile(path):
                 path = _extracted(path, folder)
-            self._open(path / "model.json" if path.is_dir() else path, ncores)
+            self._open(path / "model.json" if os.path.isdir(path) else path, ncores)
 
     def _open(self, path: Path, ncores: int) -> None:
         self._context = Context()

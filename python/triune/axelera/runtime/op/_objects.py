@@ -32,7 +32,13 @@ class CoordSpace(enum.Enum):
 
 
 def _pixel(fraction: float, extent: int) -> int:
-    return min(max(round(fraction * extent), 0), extent - 1)
+    return _nearest(fraction * extent, extent)
+
+
+def _nearest(at: float, extent: int) -> int:
+    if math.isnan(at):
+        raise ValueError("a place that is no number (NaN) is nowhere in a picture")
+    return round(min(max(at, 0), extent - 1))
 
 
 @dataclass
@@ -220,7 +226,7 @@ class OrientedObject:
     def _pixels(self, box: BBox, w: int, h: int) -> list[Point]:
         cx, cy, width, height = box.xywh()
         found = self._turned(cx * w, cy * h, width * w, height * h)
-        return [(min(max(round(x), 0), w - 1), min(max(round(y), 0), h - 1)) for x, y in found]
+        return [(_nearest(x, w), _nearest(y, h)) for x, y in found]
 
     def to_corners_pixels(self, w: int, h: int) -> list[Point]:
         """Return the corners in pixels of a picture of that size; it is turned in pixels, so that it stays a rectangle."""

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from triune._masked import MASKED, is_masked
 from triune.axelera._image import Picture
+from triune.axelera.runtime._errors import InvalidArgument
 
 if TYPE_CHECKING:
     from triune.axelera.runtime.op._objects import BBox
@@ -143,6 +145,40 @@ def array_of(value: Any) -> Any:
         return value.__array__()
     value = of_torch(value)
     return np.asarray(value) if hasattr(value, "__array__") or hasattr(value, "__array_interface__") else value
+
+
+def numbers(what: str, value: Any, dtype: type[np.generic] | None = None) -> Array:
+    """Return an array of numbers, of a dtype if one is given. Raises InvalidArgument, which begins with `what`, for others."""
+    given = array_of(value)
+    if is_masked(given):
+        raise InvalidArgument(f"{what}: {MASKED}")
+    try:
+        array: Array = np.asarray(given)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgument(f"{what}: expected an array of numbers: {error}") from None
+    if array.dtype.kind not in "biuf":
+        raise InvalidArgument(f"{what}: expected an array of numbers, got {type(value).__name__} of {array.dtype}")
+    return array if dtype is None else array.astype(dtype, copy=False)
+
+
+def table(what: str, value: Any, columns: int, dtype: type[np.generic] | None = None) -> Array:
+    """Return rows of numbers, such as boxes, of a dtype if one is given. Raises InvalidArgument if they have fewer columns."""
+    array = numbers(what, value, dtype)
+    if array.ndim == 1 and not array.size:
+        return np.zeros((0, columns), np.float32)
+    if array.ndim != 2 or array.shape[1] < columns:
+        raise InvalidArgument(f"{what}: expected rows of at least {columns} numbers, got shape {array.shape}")
+    return array
+
+
+def ordered(what: str, several: Iterable[Any], key: Callable[[Any], Any], descending: bool) -> list[Any]:
+    """Return objects by a number of each; those without one (NaN), last. Raises InvalidArgument for an object that has None."""
+    given = [(key(one), one) for one in several]
+    for place, (value, _) in enumerate(given):
+        if value is None:
+            raise InvalidArgument(f"{what}: object {place} has nothing to order it by")
+    known = sorted((pair for pair in given if pair[0] == pair[0]), key=lambda pair: pair[0], reverse=descending)
+    return [one for _, one in known] + [one for value, one in given if value != value]
 
 
 def _reduced(operators: Iterable[Callable[..., Any]], inputs: Iterable[Any]) -> Any:

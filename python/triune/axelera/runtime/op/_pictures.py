@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from triune.axelera._image import ColorFormat
+from triune.axelera.runtime._arguments import shown, whole_number
 from triune.axelera.runtime._errors import InvalidArgument
 from triune.axelera.runtime._images import Image
 from triune.axelera.runtime.op._objects import CoordFormat
-from triune.axelera.runtime.op._operators import FRAME, Array, FrameContext, Operator, array_of
+from triune.axelera.runtime.op._operators import FRAME, Array, FrameContext, Operator, array_of, numbers
 
 
 class InterpolationMode(enum.Enum):
@@ -39,22 +40,55 @@ def _resized(image: Array, width: int, height: int) -> Array:
     if (rows, columns) == (height, width):
         return image
 
-    def along(count: int, wanted: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.float32]]:
+    # What 32-bit floats do not hold, 64-bit ones do.
+    real = np.float64 if image.dtype.itemsize > 2 and image.dtype != np.float32 else np.float32
+
+    def along(count: int, wanted: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], Array]:
         at = np.clip((np.arange(wanted) + 0.5) * (count / wanted) - 0.5, 0, count - 1)
         first = np.floor(at).astype(np.intp)
-        return first, np.minimum(first + 1, count - 1), (at - first).astype(np.float32)
+        return first, np.minimum(first + 1, count - 1), (at - first).astype(real)
 
     top, bottom, down = along(rows, height)
     left, right, over = along(columns, width)
     over, down = (over[:, None], down[:, None, None]) if image.ndim == 3 else (over, down[:, None])
-    values = image.astype(np.float32)
+    values: Array = image.astype(real)
     wide = values[:, left] * (1 - over) + values[:, right] * over
-    found = wide[top] * (1 - down) + wide[bottom] * down
+    found: Array = wide[top] * (1 - down) + wide[bottom] * down
     return np.rint(found).astype(image.dtype) if image.dtype.kind in "iu" else found.astype(image.dtype)
+
+
+def _extent(what: str, value: Any) -> int:
+    """Return a count of pixels. Raises InvalidArgument for anything else."""
+    number = None if isinstance(value, bool) else whole_number(value)
+    if number is None or number < 1:
+        raise InvalidArgument(f"{what}: expected a whole number of pixels, 1 or more, got {shown(value)}")
+    return number
+
+
+def _extents(what: str, size: Any) -> tuple[int, int]:
+    """Return height and width: those given, or one number for both."""
+    if isinstance(size, tuple | list | np.ndarray) and np.shape(size) == (2,):
+        return _extent(f"{what}: height", size[0]), _extent(f"{what}: width", size[1])
+    both = _extent(f"{what}: size", size)
+    return both, both
+
+
+def _color(what: str, color: Any, image: Array) -> Array:
+    """Return a color as a picture has it: a number for each channel; of RGB the first one for gray, and again for alpha."""
+    given, channels = numbers(what, color).reshape(-1), image.shape[2] if image.ndim == 3 else 1
+    if given.size not in (1, 3, channels):
+        raise InvalidArgument(f"{what}: expected a number or one for each of {channels} channels, got {given.size}")
+    if image.dtype.kind in "biu":
+        limits = (0, 1) if image.dtype == bool else (np.iinfo(image.dtype).min, np.iinfo(image.dtype).max)
+        if not ((given >= limits[0]) & (given <= limits[1]) & (given == np.rint(given))).all():
+            raise InvalidArgument(f"{what}: expected whole numbers from {limits[0]} to {limits[1]}, got {shown(color)}")
+    return np.resize(given, image.shape[2:] or ()).astype(image.dtype)
 
 
 def _picture(what: str, image: Any) -> Array:
     array = array_of(image)
+    if isinstance(array, np.ndarray):
+        array = numbers(what, array)
     if not isinstance(array, np.ndarray) or array.ndim not in (2, 3) or 0 in array.shape:
         shape = getattr(array, "shape", type(array).__name__)
         raise InvalidArgument(f"{what}: expected a picture, height by width by channels, got {shape}")
@@ -128,14 +162,16 @@ class Resize(Operator):
         if str(getattr(self.interpolation, "name", self.interpolation)) != "bilinear":
             raise InvalidArgument(f"resize: interpolation {self.interpolation!r}: bilinear is there")
         rows, columns = array.shape[:2]
-        width, height = self.width, self.height
-        if isinstance(self.size, int) and self.size:
-            ratio = self.size / min(rows, columns)
-            width, height = max(int(columns * ratio), self.size), max(int(rows * ratio), self.size)
-        elif self.size:
-            height, width = self.size
-        if width < 1 or height < 1:
+        if isinstance(self.size, tuple | list | np.ndarray):
+            height, width = _extents("resize", self.size)
+        elif isinstance(self.size, bool) or self.size:
+            size = _extent("resize: size", self.size)
+            ratio = size / min(rows, columns)
+            width, height = max(int(columns * ratio), size), max(int(rows * ratio), size)
+        elif not self.width or not self.height:
             raise InvalidArgument("resize: expected width and height, or size")
+        else:
+            width, height = _extent("resize: width", self.width), _extent("resize: height", self.height)
         found = _resized(array, width, height)
         _place(array, found, width / columns, height / rows, 0, 0)
         return found
@@ -147,9 +183,9 @@ class CenterCrop(Operator):
     size: Any
 
     def __call__(self, image: Any) -> Array:
-        """Return the middle. Raises ValueError if it is larger than the picture."""
+        """Return the middle. Raises ValueError if it is larger than the picture, InvalidArgument for a size below 1."""
         array = _picture("center_crop", image)
-        height, width = (self.size, self.size) if isinstance(self.size, int) else tuple(self.size)
+        height, width = _extents("center_crop", self.size)
         rows, columns = array.shape[:2]
         if height > rows or width > columns:
             raise ValueError(f"center_crop: {height} by {width} of a picture of {rows} by {columns}")
@@ -167,15 +203,18 @@ class Letterbox(Operator):
     fill_color: Any = (114, 114, 114)
 
     def __call__(self, image: Any) -> Array:
-        """Return the picture with its border; `ToImageSpace` takes boxes back."""
+        """Return the picture with its border; `ToImageSpace` takes boxes back.
+
+        Raises InvalidArgument for a size below 1, and a color that the picture's dtype does not hold.
+        """
         array = _picture("letterbox", image)
+        across, down = _extent("letterbox: width", self.width), _extent("letterbox: height", self.height)
         rows, columns = array.shape[:2]
-        ratio = min(self.width / columns, self.height / rows)
+        ratio = min(across / columns, down / rows)
         width, height = max(round(columns * ratio), 1), max(round(rows * ratio), 1)
-        left, top = (self.width - width) // 2, (self.height - height) // 2
-        color = np.resize(np.asarray(self.fill_color), array.shape[2:] or ()).astype(array.dtype)
-        found = np.empty((self.height, self.width, *array.shape[2:]), array.dtype)
-        found[...] = color
+        left, top = (across - width) // 2, (down - height) // 2
+        found = np.empty((down, across, *array.shape[2:]), array.dtype)
+        found[...] = _color("letterbox: fill_color", self.fill_color, array)
         found[top : top + height, left : left + width] = _resized(array, width, height)
         _place(array, found, width / columns, height / rows, left, top)
         return found
@@ -295,22 +334,59 @@ class ToDtype(Operator):
     scale: bool = False
 
     def __call__(self, tensor: Any) -> Array:
-        """Return the numbers: with `scale`, bytes by 255, 16-bit integers by 32768. Raises InvalidArgument for no float then."""
-        array: Array = np.asarray(array_of(tensor))
+        """Return the numbers: with `scale`, bytes by 255, 16-bit integers by 32768.
+
+        Raises InvalidArgument for numbers that the dtype does not hold; with `scale`, for another dtype than floats', and for
+        integers whose range is not known.
+        """
+        array = numbers("to_dtype", tensor)
+        try:
+            dtype = np.dtype(self.dtype)
+        except TypeError:
+            raise InvalidArgument(f"to_dtype: {shown(self.dtype)} is no dtype") from None
         if not self.scale:
-            return array.astype(self.dtype)
-        if np.dtype(self.dtype).kind != "f":
-            raise InvalidArgument(f"to_dtype: scale=True makes floats, not {np.dtype(self.dtype)}")
+            return _fitting(array, dtype)
+        if dtype.kind != "f":
+            raise InvalidArgument(f"to_dtype: scale=True makes floats, not {dtype}")
         divisors = {np.dtype(np.uint8): 255, np.dtype(np.int16): 32768}
-        found: Array = array.astype(self.dtype) / np.dtype(self.dtype).type(divisors.get(array.dtype, 1))
+        if array.dtype.kind in "iu" and array.dtype not in divisors:
+            raise InvalidArgument(f"to_dtype: scale=True takes uint8, int16 and floats, not {array.dtype}")
+        found: Array = array.astype(dtype) / dtype.type(divisors.get(array.dtype, 1))
         return found
 
 
-def _channels(values: Sequence[float], layout: Any) -> Array:
+def _fitting(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Return numbers of another dtype, floats without their fractions. Raises InvalidArgument for what it does not hold."""
+    if dtype.kind in "iu" and array.size and array.dtype != dtype:
+        limits, least, most = np.iinfo(dtype), array.min(), array.max()
+        if not (np.trunc(least) >= limits.min and np.trunc(most) <= limits.max):
+            raise InvalidArgument(
+                f"to_dtype: {dtype} holds {limits.min} to {limits.max}, and there are {least} to {most}"
+            )
+    return array.astype(dtype)
+
+
+def _channels(what: str, values: Sequence[float], layout: Any, tensor: Array) -> Array:
     """Return a number for each channel, in the shape that goes with pictures."""
-    first = str(getattr(layout, "name", layout)).upper() == "CHW"
-    array: npt.NDArray[np.float32] = np.asarray(values, np.float32).reshape(-1)
-    return array[:, None, None] if first else array
+    order = str(getattr(layout, "name", layout)).upper()
+    if order not in TensorLayout.__members__:
+        raise InvalidArgument(f"{what}: layout {shown(layout)} is none of {', '.join(TensorLayout.__members__)}")
+    array = numbers(what, values, np.float32).reshape(-1)
+    axis, least = (-3, 3) if order == "CHW" else (-1, 1)
+    if array.size != 1 and (tensor.ndim < least or tensor.shape[axis] != array.size):
+        raise InvalidArgument(
+            f"{what}: {array.size} numbers for the channels of {tensor.shape}, whose order is {order}"
+        )
+    if not np.isfinite(array).all():
+        raise InvalidArgument(f"{what}: expected finite numbers, got {shown(values)}")
+    return array[:, None, None] if order == "CHW" else array
+
+
+def _divisors(what: str, values: Sequence[float], layout: Any, tensor: Array) -> Array:
+    array = _channels(what, values, layout, tensor)
+    if not array.all():
+        raise InvalidArgument(f"{what}: expected numbers other than 0, got {shown(values)}")
+    return array
 
 
 class Normalize(Operator):
@@ -321,9 +397,13 @@ class Normalize(Operator):
     layout: Any = TensorLayout.CHW
 
     def __call__(self, tensor: Any) -> Array:
-        """Return (x − mean) / std, channels first, or last for the layout HWC."""
-        mean, std = _channels(self.mean, self.layout), _channels(self.std, self.layout)
-        found: Array = (array_of(tensor) - mean) / std
+        """Return (x − mean) / std, channels first, or last for the layout HWC.
+
+        Raises InvalidArgument if there is neither one number nor one for each channel, and for a deviation of 0.
+        """
+        array = numbers("normalize", tensor)
+        mean = _channels("normalize: mean", self.mean, self.layout, array)
+        found: Array = (array - mean) / _divisors("normalize: std", self.std, self.layout, array)
         return found
 
 
@@ -335,9 +415,13 @@ class LinearScaling(Operator):
     layout: Any = TensorLayout.CHW
 
     def __call__(self, tensor: Any) -> Array:
-        """Return x / scale + shift as 32-bit floats, channels first, or last for the layout HWC."""
-        scale, shift = _channels(self.scale, self.layout), _channels(self.shift, self.layout)
-        found: Array = np.asarray(array_of(tensor), np.float32) / scale + shift
+        """Return x / scale + shift as 32-bit floats, channels first, or last for the layout HWC.
+
+        Raises InvalidArgument if there is neither one number nor one for each channel, and for a scale of 0.
+        """
+        array = numbers("linear_scaling", tensor, np.float32)
+        scale = _divisors("linear_scaling: scale", self.scale, self.layout, array)
+        found: Array = array / scale + _channels("linear_scaling: shift", self.shift, self.layout, array)
         return found
 
 
@@ -345,8 +429,10 @@ class ContrastNormalize(Operator):
     """Stretches a picture so that its smallest number is 0 and its largest 1."""
 
     def __call__(self, tensor: Any) -> Array:
-        """Return 32-bit floats; zeros of a picture that is the same everywhere."""
-        array: Array = np.asarray(array_of(tensor), np.float32)
+        """Return 32-bit floats; zeros of a picture that is the same everywhere. Raises InvalidArgument for NaN and infinity."""
+        array = numbers("contrast_normalize", tensor, np.float32)
+        if not array.size or not np.isfinite(array).all():
+            raise InvalidArgument("contrast_normalize: expected finite numbers, one at least")
         low, high = array.min(), array.max()
         found: Array = (array - low) / (high - low) if high > low else np.zeros_like(array)
         return found

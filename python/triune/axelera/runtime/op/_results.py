@@ -20,10 +20,12 @@ from triune.axelera.runtime.op._objects import (
     SegmentedObject,
     SemanticMap,
 )
-from triune.axelera.runtime.op._operators import PARENT, Operator, array_of
+from triune.axelera.runtime.op._operators import PARENT, Operator, numbers, ordered, table
 
 
 def _class(kind: Any, number: Any) -> Any:
+    if not np.isfinite(number):
+        raise InvalidArgument(f"expected the number of a class, got {float(number)}")
     return kind(int(number))
 
 
@@ -44,7 +46,7 @@ class AxDetection(Operator):
         """Return an object for each row: corners, score and class."""
         return [
             DetectedObject(index, _class(self.class_id_type, row[5]), _box(row), float(row[4]))
-            for index, row in enumerate(array_of(detections))
+            for index, row in enumerate(table("ax_detection", detections, 6))
         ]
 
 
@@ -59,7 +61,7 @@ class AxPose(Operator):
         """Return an object for each row: corners, score, class, and x, y and confidence of each point."""
         names = self.keypoint_names or [None] * self.num_keypoints
         found = []
-        for index, row in enumerate(array_of(poses)):
+        for index, row in enumerate(table("ax_pose", poses, 6 + 3 * self.num_keypoints)):
             points = row[6 : 6 + 3 * self.num_keypoints].reshape(-1, 3)
             named = zip(points.tolist(), names, strict=True)
             keypoints = [self._point(x, y, confidence, name) for (x, y, confidence), name in named]
@@ -83,7 +85,7 @@ class AxSegmentation(Operator):
     def __call__(self, *inputs: Any) -> list[SegmentedObject]:
         """Return an object for each row. `inputs` are boxes and masks, or one tuple of both."""
         detections, masks = inputs[0] if len(inputs) == 1 else inputs
-        rows = array_of(detections)
+        rows = table("ax_segmentation", detections, 6)
         if len(rows) != len(masks):
             raise InvalidArgument(f"ax_segmentation: {len(rows)} boxes and {len(masks)} masks")
         return [
@@ -100,9 +102,8 @@ class AxObb(Operator):
     def __call__(self, detections: Any) -> list[OrientedObject]:
         """Return an object for each row: centre, extents, score, class and angle."""
         found, parent = [], PARENT.get()
-        for index, row in enumerate(array_of(detections)):
-            numbers = [float(value) for value in row]
-            cx, cy, width, height, score, _, angle = numbers
+        for index, row in enumerate(table("ax_obb", detections, 7)):
+            cx, cy, width, height, score, _, angle = row[:7].tolist()
             one = OrientedObject(index, _class(self.class_id_type, row[5]), cx, cy, width, height, angle, score)
             if parent is not None:
                 one._frame_bbox = BBox.from_xywh(cx, cy, width, height).in_frame_of(parent)
@@ -119,9 +120,9 @@ class AxClassification(Operator):
         """Return an object for each class."""
         given = scores[0] if len(scores) == 1 else scores
         if isinstance(given, tuple):
-            values, places = (np.asarray(one).reshape(-1) for one in given)
+            values, places = (numbers("ax_classification", one).reshape(-1) for one in given)
         else:
-            values = np.asarray(array_of(given)).reshape(-1)
+            values = numbers("ax_classification", given).reshape(-1)
             places = np.arange(values.size)
         return [
             Classification(_class(self.class_id_type, at), float(one)) for one, at in zip(values, places, strict=True)
@@ -133,7 +134,7 @@ class AxDepthMap(Operator):
 
     def __call__(self, depths: Any) -> DepthMap:
         """Return the map, without extents of 1. Raises ValueError if it has not two axes then."""
-        array = np.squeeze(np.asarray(array_of(depths), np.float32))
+        array = np.squeeze(numbers("ax_depth_map", depths, np.float32))
         if array.ndim != 2:
             raise ValueError(f"ax_depth_map: expected one map of depths, got shape {np.shape(depths)}")
         return DepthMap(array)
@@ -146,7 +147,9 @@ class AxSemanticSegmentation(Operator):
 
     def __call__(self, classes: Any) -> SemanticMap:
         """Return the map, without extents of 1. Raises ValueError if it has not two axes then."""
-        array = np.squeeze(np.asarray(array_of(classes)))
+        array = np.squeeze(numbers("ax_semantic_segmentation", classes))
+        if array.dtype.kind == "f" and not (np.isfinite(array) & (array == np.rint(array))).all():
+            raise InvalidArgument("ax_semantic_segmentation: expected the numbers of classes, got other floats")
         if array.ndim != 2:
             raise ValueError(f"ax_semantic_segmentation: expected one map of classes, got shape {np.shape(classes)}")
         return SemanticMap(array.astype(np.int64), self.class_id_type)
@@ -197,4 +200,6 @@ class SortBy(Operator):
         key = self.by if callable(self.by) else keys.get(str(self.by))
         if key is None:
             raise InvalidArgument(f"sort_by: {self.by!r} is none of {', '.join(keys)}, nor a function")
-        return sorted(objects, key=key, reverse=self.descending)[: self.top]
+        if self.top is not None and self.top < 0:
+            raise InvalidArgument(f"sort_by: expected top of 0 or more, got {self.top}")
+        return ordered("sort_by", objects, key, self.descending)[: self.top]

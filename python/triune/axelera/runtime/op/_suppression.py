@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from triune.axelera.runtime._errors import InvalidArgument
-from triune.axelera.runtime.op._operators import Array, Operator, array_of
+from triune.axelera.runtime.op._operators import Array, Operator, table
 
 Corners = list[tuple[float, float]]
 
@@ -25,23 +25,29 @@ class Nms(Operator):
     def __call__(self, detections: Any) -> Array:
         """Return the rows that stay, the best first. Columns behind the score come along; turned boxes have the angle seventh.
 
-        Raises InvalidArgument for another format than xyxy and xywhr.
+        Raises InvalidArgument for another format than xyxy and xywhr, rows without a score or an angle, and negative limits.
         """
-        rows = np.asarray(array_of(detections), np.float32)
-        rows = rows[np.argsort(-rows[:, 4], kind="stable")]
-        if self.box_format == "xywhr":
-            return self._turned(rows)
-        if self.box_format != "xyxy":
+        turned = self.box_format == "xywhr"
+        if not turned and self.box_format != "xyxy":
             raise InvalidArgument(f"nms: box_format {self.box_format!r} is none of xyxy, xywhr")
+        if not self.iou_threshold >= 0 or self.max_boxes < 0:
+            raise InvalidArgument(
+                f"nms: expected iou_threshold and max_boxes of 0 or more, got {self.iou_threshold!r} and {self.max_boxes!r}"
+            )
+        rows = table("nms", detections, 7 if turned else 5, np.float32)
+        rows = rows[np.argsort(-rows[:, 4], kind="stable")]
+        if turned:
+            return self._turned(rows)
         classes = rows[:, 5] if rows.shape[1] > 5 and not self.class_agnostic else np.zeros(len(rows), np.float32)
         areas = np.maximum(rows[:, 2] - rows[:, 0], 0) * np.maximum(rows[:, 3] - rows[:, 1], 0)
-        alive, kept = np.ones(len(rows), bool), []
+        alive = np.ones(len(rows), bool)
+        kept: list[int] = []
         for index in range(len(rows)):
+            if len(kept) >= self.max_boxes:
+                break
             if not alive[index]:
                 continue
             kept.append(index)
-            if len(kept) >= self.max_boxes:
-                break
             others = np.flatnonzero(alive[index + 1 :] & (classes[index + 1 :] == classes[index])) + index + 1
             corner = np.maximum(rows[others, :2], rows[index, :2]), np.minimum(rows[others, 2:4], rows[index, 2:4])
             shared = np.maximum(corner[1] - corner[0], 0).prod(1)

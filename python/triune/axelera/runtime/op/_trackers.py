@@ -14,6 +14,9 @@ from triune.axelera.runtime.op._tracking import Array, Boxes, Expectation, heigh
 
 _NOWHERE = np.zeros((0, 4))
 
+_FARTHEST = 1e6
+"""Pictures that a box may be away from the one that it was found in."""
+
 
 class Track:
     """One object through the pictures."""
@@ -150,6 +153,7 @@ class Tracker(Operator):
         """Return the tracks of this picture, by number: of those that are there, or with `return_all_states` of lost ones, too.
 
         `objects` have a box and a score each. Places are compared in pixels of the picture under way, or of one of 1000 by 1000.
+        Raises InvalidArgument for an object whose box or score is no number.
         """
         found = [one for one in objects if one.bbox is not None]
         places = [place for place, one in enumerate(objects) if one.bbox is not None]
@@ -157,6 +161,14 @@ class Tracker(Operator):
         scale = np.array([width, height, width, height], np.float64)
         boxes = np.array([one.bbox.xyxy() for one in found]).reshape(-1, 4) * scale
         scores = np.array([1.0 if one.score is None else one.score for one in found])
+        # No filter that expects where objects will be forgets one that was nowhere.
+        nowhere = ~(np.abs(boxes) <= _FARTHEST * scale).all(1) | ~np.isfinite(scores)
+        if nowhere.any():
+            at = int(nowhere.argmax())
+            raise InvalidArgument(
+                f"tracker: object {places[at]}: expected a box of fractions of the picture, and a score, got "
+                f"{found[at].bbox} and {found[at].score}"
+            )
         self._at += 1
         self._gone = []
         for track in self._tracks:
