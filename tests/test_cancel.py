@@ -663,24 +663,6 @@ def test_operators_between_stages_stop_by_signals(operator: str) -> None:
     assert time.monotonic() - started < IN_TIME
 
 
-def test_splitting_strings_stops_by_signals() -> None:
-    node = helper.make_node("StringSplit", ["x"], ["y", "n"], delimiter=",")
-    graph = helper.make_graph(
-        [node],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.STRING, [1])],
-        [helper.make_tensor_value_info("n", TensorProto.INT64, [1])],
-    )
-    session = triune.Session(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9))
-    text = np.array(["," * 100_000_000], object)
-    threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    started = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
-        session.run({"x": text})
-    assert time.monotonic() - started < IN_TIME
-    assert session.run({"x": np.array(["a,b"], object)})[0].tolist() == [2]
-
-
 def test_closing_a_board_stops_its_job() -> None:
     board = _native.Board.local("zg330", threads=2)
     job, found = Job(board, LONG), []

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import random
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -416,3 +420,14 @@ def test_damaged_files_are_refused() -> None:
         with pytest.raises(triune.errors.ArgumentError, match="initializer 'x'"):
             triune.Session(model.SerializeToString())
     assert run("Identity", [np.array([["a\0b"]], object)])[0, 0] == "a\0b"
+
+
+def test_splitting_stops_by_signals() -> None:
+    node = helper.make_node("StringSplit", ["x"], ["y", "n"], delimiter=",")
+    opened = session([node], {"x": np.array([""], object)}, {"n": INT64})
+    threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        opened.run({"x": np.array(["," * 100_000_000], object)})
+    assert time.monotonic() - started < 5
+    assert opened.run({"x": np.array(["a,b"], object)})[0].tolist() == [2]
