@@ -224,3 +224,49 @@ print("done")
 def test_servers_and_connections_are_the_parents() -> None:
     done = subprocess.run([sys.executable, "-c", SERVED], capture_output=True, text=True, timeout=100)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+ASYNCHRONOUS = """
+import os, signal, sys, threading
+import numpy as np
+import triune
+from triune.models import DIGITS_INT8
+
+class Slow(dict):
+    def items(self):
+        begun.set()
+        gate.wait()
+        return super().items()
+
+begun, gate = threading.Event(), threading.Event()
+session, feeds = triune.Session(DIGITS_INT8), {"image": np.zeros((1, 1, 8, 8), np.float32)}
+done = session.run_async(feeds)
+done.result()
+runs = [session.run_async(Slow(feeds)) for _ in range(3)]
+runs.append(session.run_async(feeds))
+begun.wait()
+waiting = threading.Thread(target=runs[0].result)
+waiting.start()
+pid = os.fork()
+if not pid:
+    signal.alarm(30)
+    for run in runs:
+        try:
+            run.result()
+        except triune.errors.ForkedError as error:
+            assert "start another one here" in str(error), error
+        else:
+            raise AssertionError("a run of the parent's")
+    (mine,) = session.run_async(feeds).result()
+    os._exit(0 if (mine == done.result()[0]).all() else 1)
+status = os.waitpid(pid, 0)[1]
+gate.set()
+assert all((run.result()[0] == done.result()[0]).all() for run in runs)
+waiting.join()
+print("done", status)
+"""
+
+
+def test_runs_that_others_wait_for_are_the_parents() -> None:
+    done = subprocess.run([sys.executable, "-c", ASYNCHRONOUS], capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done 0\n", "")

@@ -33,6 +33,7 @@ __all__ = [
     "replaced",
     "replaced_text",
     "scratch",
+    "stream",
     "write_bytes",
     "write_text",
 ]
@@ -60,10 +61,15 @@ def replaced(path: _Path, *, sync: bool = True) -> Iterator[BinaryIO]:
             _errors("write", path),
             open(path if descriptor is None else descriptor, "wb", closefd=descriptor is None) as file,
         ):
-            yield file if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else cast(BinaryIO, _Stream(file))
+            yield stream(file)
         output.commit(sync=sync)
     finally:
         output.discard()
+
+
+def stream(file: BinaryIO) -> BinaryIO:
+    """Return what writes an open file in one direction, unless it is a plain one."""
+    return file if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else cast(BinaryIO, _Stream(file))
 
 
 class _Stream(io.RawIOBase):

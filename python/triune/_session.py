@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Lock
+from threading import Condition, Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, SupportsIndex, overload
 
@@ -25,7 +25,7 @@ from triune._kinds import UNKNOWN, kind_of, misread, no_model
 from triune._model_info import ModelInfo
 from triune._native import Cancel
 from triune._text import html_table, nearest, short
-from triune.errors import ArgumentError, FileError, FormatError, ReleasedError
+from triune.errors import ArgumentError, FileError, ForkedError, FormatError, ReleasedError
 
 if TYPE_CHECKING:
     from triune.batch import Preprocess
@@ -168,6 +168,16 @@ class Run(Future[Results]):
         self._token = Cancel()
         self._wanted = True
         self._stopped = False
+        _fork.watch(self)
+
+    def _forked(self) -> None:
+        # What computes it is in the parent, which may have held the lock.
+        self._condition = Condition()
+        if not self.done():
+            # Threads that wait for it are in the parent, too.
+            self._waiters: list[Any] = []
+            self._done_callbacks: list[Any] = []
+            self.set_exception(ForkedError("the run goes on in the process that started it; start another one here"))
 
     def cancel(self) -> bool:
         """Stop the run, within some 50 ms where it is under way: its result raises `concurrent.futures.CancelledError`. Returns

@@ -34,6 +34,9 @@ _LOG = logging.getLogger("triune.batch")
 
 Array = npt.NDArray[Any]
 
+_MOST_CLASSES = 1 << 16
+"""Columns of a table that nobody reads."""
+
 _BATCH = 4
 """Images per run where the model leaves it open: more gain little on a CPU, and wait for each other."""
 
@@ -291,6 +294,8 @@ class Plan:
                 raise ArgumentError(f"outputs: unknown {name!r}{nearest(name, known, 'the model has')}")
         self._infos = [known[name] for name in self._names]
         self._top = 0 if top_k is None else _count("top_k", top_k, 1)
+        if self._top > _MOST_CLASSES:
+            raise ArgumentError(f"top_k: expected at most {_MOST_CLASSES}, got {self._top}")
         if self._top and not self._names:
             raise ArgumentError("top_k: expected an output to look at, got outputs=[]")
         if labels is not None and not self._top:
@@ -313,7 +318,10 @@ class Plan:
             for info in self._infos
         ]
         columns = [(info.name, info.dtype, each) for info, each in zip(self._infos, axes, strict=True)]
-        return Columns(self._top, self._labels is not None, columns)
+        # No more than there are classes, where the model says so.
+        axes_known = self._infos[0].shape[-1:] if self._infos and self._infos[0].shape != ("...",) else ()
+        classes = axes_known[0] if axes_known and isinstance(axes_known[0], int) else self._top
+        return Columns(min(self._top, classes), self._labels is not None, columns)
 
     def _is_batched(self, info: ValueInfo) -> bool:
         """Return whether an output's first axis is the batch, by what the model says: a lone 1 may be anything."""

@@ -68,7 +68,13 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code. `arguments` are those behind the program's name."""
     try:
-        options = _parser().parse_args(arguments)
+        _write_any_text()
+        try:
+            options = _parser().parse_args(arguments)
+        except SystemExit:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+            raise
         # Nothing of what is printed would be seen, and nobody told.
         if sys.stdout is None:
             raise OSError("standard output is closed")
@@ -76,16 +82,49 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader has seen enough; what is left must not fail at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
     except KeyboardInterrupt:
         return 130
     except (RuntimeError, OSError, ValueError, ImportError, MemoryError) as error:
         from triune.cli.parser import RED, styled
 
-        print(f"triune: {styled('error', RED, sys.stderr)}: {_text(error)}", file=sys.stderr)
+        if _is_interrupt(error):
+            return 130
+        text = _text(error)
+        if type(error) is OSError and error.filename is None and error.strerror and sys.stdout is not None:
+            # Errors of files have names, or are the core's.
+            text = f"cannot write to standard output: {error.strerror}"
+            _drop_output()
+        print(f"triune: {styled('error', RED, sys.stderr)}: {text}", file=sys.stderr)
         return 1
     return code
+
+
+def _write_any_text() -> None:
+    """Let streams of another encoding than UTF-8 have escapes for the letters that they lack."""
+    for stream in (sys.stdout, sys.stderr):
+        # What takes a stream's place, as in tests, may take all text.
+        encoding = (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "")
+        if encoding != "utf8" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    """Return whether an interrupt is behind an error: modules in C that are loaded just then say that they cannot be."""
+    seen: set[int] = set()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen:
+        if isinstance(found, KeyboardInterrupt):
+            return True
+        seen.add(id(found))
+        found = found.__cause__ or found.__context__
+    return False
+
+
+def _drop_output() -> None:
+    """Let nothing that is left to be written fail at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _text(error: Exception) -> str:

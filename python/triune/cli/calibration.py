@@ -92,7 +92,7 @@ def add_quantization_options(parser: argparse.ArgumentParser) -> None:
         help="stay in float from these nodes or tensors on; without a name: nowhere (default: what no Conv, Gemm or MatMul "
         "follows)",
     )
-    how.add_argument("--keep-float", metavar="NODE", nargs="+", default=[], help="let these stay in float, too")
+    how.add_argument("--keep-float", metavar="NODE", nargs="+", default=(), help="let these stay in float, too")
     how.add_argument(
         "--outputs",
         metavar="NAME,...",

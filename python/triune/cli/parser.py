@@ -11,7 +11,10 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, NoReturn, TextIO
+
+from triune._text import short
 
 __all__ = ["RED", "YELLOW", "Parser", "styled"]
 
@@ -48,6 +51,27 @@ class Parser(argparse.ArgumentParser):
             and not any(each.startswith(name) for each in self._option_string_actions)
         )
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        # Some versions take the mark of the options' end out of an option's own value, and leave a list of nothing.
+        if action.option_strings and action.nargs is None and arg_strings == ["--"]:
+            value = self._get_value(action, "--")
+            self._check_value(action, value)
+            return value
+        return super()._get_values(action, arg_strings)
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        # As a path, nothing is the folder that one is in, which a variable that is not set never means.
+        if action.type is Path and not arg_string:
+            raise argparse.ArgumentError(action, "expected a path, got an empty text")
+        return super()._get_value(action, arg_string)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print; what standard output does not take is an error, as all output's is."""
+        if message and file is not None and file is sys.stdout:
+            file.write(message)
+        else:
+            super()._print_message(message, file)
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         try:
             super()._check_value(action, value)
@@ -65,7 +89,7 @@ class Parser(argparse.ArgumentParser):
                 if self._is_unknown(word)
             )
         self.print_usage(sys.stderr)
-        self.exit(2, f"{self.prog}: {styled('error', RED, sys.stderr)}: {message}\n")
+        self.exit(2, f"{self.prog}: {styled('error', RED, sys.stderr)}: {short(message)}\n")
 
 
 def _meant(word: str, words: Iterable[str]) -> str:

@@ -133,7 +133,8 @@ class _OnCPU:
                 parts.setdefault(info.name, []).append(array[:kept] if array.ndim and len(array) == step else array)
             progress(first + kept, count)
         return {
-            name: np.concatenate(found) if len(found) > 1 and found[0].ndim else found[0]
+            # Of an output without axes, one of each batch.
+            name: found[0] if len(found) == 1 else np.concatenate(found) if found[0].ndim else np.stack(found)
             for name, found in parts.items()
         }
 
@@ -145,7 +146,7 @@ class _OnCPU:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from triune._files import replaced
+    from triune._files import replaced, stream
     from triune._model_info import labels_of
     from triune.cli.answers import Told
     from triune.cli.data import feeds, load_all
@@ -176,7 +177,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.draw:
         told.draw(options.draw)
     if to_stdout:
-        _save(sys.stdout.buffer, results)
+        _save(stream(sys.stdout.buffer), results)
     elif options.output:
         with replaced(options.output) as file:
             # Not by keyword: a tensor may be named as an argument of numpy's is.

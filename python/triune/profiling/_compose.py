@@ -15,7 +15,7 @@ from typing import Any
 
 from triune import _native
 from triune._files import replaced_text, write_text
-from triune.profiling._model import Span
+from triune.profiling._model import Span, check_clock
 from triune.profiling._table import LEAST_WIDTH, shorten
 
 __all__ = ["Composition", "InstanceTimes", "Run", "Workload", "activity", "compose"]
@@ -236,6 +236,7 @@ def compose(workloads: Sequence[Workload], *, seconds: float = 0.1, clock_mhz: i
             core = (core + estimate.batch) % estimate.cores
             label = f"{name} {number + 1}" if workload.instances > 1 else name
             rows.append((label, estimate, cores, depth, period, 0))
+    check_clock(clock_mhz)
     found = _native.compose(rows, horizon=round(seconds * 1e9), clock_mhz=clock_mhz)
     return _composition(found, rows[0][1].target)
 

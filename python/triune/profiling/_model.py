@@ -11,6 +11,7 @@ from typing import Any
 
 from triune import _native
 from triune._text import html_table, short
+from triune.errors import ArgumentError
 
 __all__ = ["Command", "FeatureMap", "Memory", "Operator", "Profile", "Segment", "profile"]
 
@@ -491,6 +492,12 @@ class Profile:
         write_report(self, Path(path))
 
 
+def check_clock(clock_mhz: int | None) -> None:
+    """Raise ArgumentError for a number that is no clock of anything."""
+    if clock_mhz is not None and not 1 <= clock_mhz < 1 << 32:
+        raise ArgumentError(f"clock_mhz: expected a clock in MHz, 1 to {(1 << 32) - 1}, got {clock_mhz}")
+
+
 def profile(package: str | os.PathLike[str], *, clock_mhz: int | None = None) -> Profile:
     """Deploy a package (its directory or its ``model.json``) to an empty device of its kind, and say what it costs.
 
@@ -500,6 +507,7 @@ def profile(package: str | os.PathLike[str], *, clock_mhz: int | None = None) ->
     Nothing is run. `clock_mhz` defaults to the device's. Raises a subclass of RuntimeError if the package cannot be read,
     the device has no such clock, or its memory does not hold the program; ValueError if its time is not modelled.
     """
+    check_clock(clock_mhz)
     path = Path(package)
     file = path / "model.json" if path.is_dir() else path
     if file.suffix == ".json" and file.name != "model.json":
