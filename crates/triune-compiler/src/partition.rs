@@ -18,7 +18,7 @@ use crate::{Error, Program, report::Report};
 use host::Cut;
 use names::Names;
 use signed::{RAW, flipped, signed_border};
-pub use stages::{Crossings, MOST_STAGES, Pause, in_order, is_device, reason, stages};
+pub use stages::{Crossings, MOST_STAGES, Pause, Reasons, in_order, is_device, stages};
 
 /// What a partition gives.
 pub struct Core {

@@ -7,7 +7,7 @@ use triune_tensor::{DType, QuantParams, Shape};
 
 use crate::{
     outline::macs,
-    partition::{Crossings, is_device, reason},
+    partition::{Crossings, Reasons, is_device},
 };
 
 /// What runs where, and what crosses.
@@ -84,6 +84,7 @@ impl Report {
         kept: &HashSet<NodeId>,
         int16: bool,
     ) -> Self {
+        let reasons = Reasons::new(prepared, stages, kept, int16);
         let mut report = Self { segments: crossings.pauses.len() + 1, ..Self::default() };
         for (index, (node, &stage)) in prepared.nodes.iter().zip(stages).enumerate() {
             if matches!(node.op, Op::QuantizeLinear(_) | Op::DequantizeLinear(_)) {
@@ -94,7 +95,7 @@ impl Report {
             share.operators += 1;
             share.macs = share.macs.saturating_add(own);
             if !is_device(stage) {
-                let reason = reason(prepared, stages, NodeId(index as u32), kept, int16);
+                let reason = reasons.of(NodeId(index as u32));
                 let (name, op) = node.title();
                 report.stayed.push(Stayed { node: name.into(), op: op.into(), macs: own, reason });
             }

@@ -83,15 +83,60 @@ fn crosses(graph: &Graph, node: &Node) -> bool {
     matches!(node.op, Op::QuantizeLinear(_)) && graph.border_params(node).is_some() || node.quant.is_some()
 }
 
-/// Why a node stays on the host; `kept` as for [`stages`].
-pub fn reason(
+/// Why nodes stay on the host.
+pub struct Reasons<'g> {
+    graph: &'g Graph,
+    /// For each node what it has against the device itself.
+    own: Vec<Option<String>>,
+    /// For each node the first one that keeps it on the host: itself, or one whose results it comes behind.
+    roots: Vec<usize>,
+}
+
+impl<'g> Reasons<'g> {
+    /// The reasons in a network whose nodes have these stages; `kept` as for [`stages`].
+    pub fn new(
+        graph: &'g Graph,
+        stages: &[u32],
+        kept: &HashSet<NodeId, impl BuildHasher>,
+        int16: bool,
+    ) -> Self {
+        let producers = graph.producers();
+        let makes_on_host = |id: &ValueId| {
+            let maker = producers[id.0 as usize]?.0 as usize;
+            (!is_device(stages[maker]) && !crosses(graph, &graph.nodes[maker])).then_some(maker)
+        };
+        let mut reasons =
+            Self { graph, own: Vec::with_capacity(stages.len()), roots: Vec::with_capacity(stages.len()) };
+        for (index, node) in graph.nodes.iter().enumerate() {
+            let own = if is_device(stages[index]) { None } else { against_device(graph, index, kept, int16) };
+            let behind = node.inputs.iter().flatten().find_map(makes_on_host).filter(|_| own.is_none());
+            reasons.own.push(own);
+            reasons.roots.push(behind.map_or(index, |maker| reasons.roots[maker]));
+        }
+        reasons
+    }
+
+    /// Why a node of the host stays there.
+    pub fn of(&self, node: NodeId) -> String {
+        let index = node.0 as usize;
+        let root = self.roots[index];
+        match &self.own[root] {
+            Some(own) if root == index => own.clone(),
+            Some(_) => {
+                format!("it comes behind a {} that stays on the host", self.graph.nodes[root].title().1)
+            }
+            None => "too little work behind the host to cross for".into(),
+        }
+    }
+}
+
+/// What a node has against the device itself.
+fn against_device(
     graph: &Graph,
-    stages: &[u32],
-    node: NodeId,
+    index: usize,
     kept: &HashSet<NodeId, impl BuildHasher>,
     int16: bool,
-) -> String {
-    let index = node.0 as usize;
+) -> Option<String> {
     let node = &graph.nodes[index];
     let real = |id: &ValueId| {
         let value = graph.value(*id);
@@ -103,31 +148,19 @@ pub fn reason(
     if let Some(value) = listed(&node.inputs).or_else(|| listed(&node.outputs)) {
         let dtype = value.dtype.map_or("unknown", DType::name);
         if value.dtype == Some(DType::I16) {
-            return "16-bit integers, and the device computes on those of 8".into();
+            return Some("16-bit integers, and the device computes on those of 8".into());
         }
-        return if stays_on_host(node) {
+        return Some(if stays_on_host(node) {
             format!("the device has no {}, and it computes on {dtype}", node.op.name())
         } else {
             format!("it computes on {dtype}: no quantizer on both sides, or no form over integers")
-        };
+        });
     }
     if stays_on_host(node) {
-        return format!("the device has no {}", node.op.name());
+        return Some(format!("the device has no {}", node.op.name()));
     }
-    if kept.contains(&NodeId(index as u32)) {
-        return "what it gives or takes has no tensor in the model that could cross".into();
-    }
-    let producers = graph.producers();
-    let host = node.inputs.iter().flatten().find(|id| {
-        producers[id.0 as usize].is_some_and(|maker| {
-            let maker = maker.0 as usize;
-            !is_device(stages[maker]) && !crosses(graph, &graph.nodes[maker])
-        })
-    });
-    match host {
-        Some(id) => format!("the host makes its operand '{}'", graph.value(*id).name),
-        None => "too little work behind the host to cross for".into(),
-    }
+    let is_kept = kept.contains(&NodeId(index as u32));
+    is_kept.then(|| "what it gives or takes has no tensor in the model that could cross".into())
 }
 
 /// Puts what the host makes of the device's results for no later stage of the device into the last stage.

@@ -9,7 +9,7 @@ use super::{
     tensor,
 };
 use crate::{
-    Constant, Error, Function, Node, Op, Value, ValueId, ValueKind, format::protobuf::Writer,
+    Constant, Error, Function, Graph, Node, Op, Value, ValueId, ValueKind, format::protobuf::Writer,
     functions::Scope, ops::Body,
 };
 
@@ -334,6 +334,8 @@ impl<'a, 'b> NodeReader<'a, 'b> {
 /// Writes one node's operator and attributes.
 pub(crate) struct NodeWriter<'a> {
     pub(super) attributes: Writer,
+    /// The network that the node is one of.
+    pub(super) graph: &'a Graph,
     /// The node's operands.
     pub(super) inputs: &'a [Option<ValueId>],
     /// The first opset that has what was written.
@@ -346,6 +348,11 @@ impl NodeWriter<'_> {
     /// Whether operand `index` is there.
     pub(crate) fn has_input(&self, index: usize) -> bool {
         self.inputs.get(index).is_some_and(Option::is_some)
+    }
+
+    /// The extents of operand `index`, where they are known.
+    pub(crate) fn extents_of(&self, index: usize) -> Option<Shape> {
+        self.graph.value(self.inputs.get(index).copied()??).fixed_shape()
     }
 
     /// Says which operator set the node needs, when 13 is too old.
@@ -388,6 +395,24 @@ impl NodeWriter<'_> {
         self.attribute(name, 7, |attribute| {
             for value in values {
                 attribute.int(8, value);
+            }
+        });
+    }
+
+    /// A list of floats.
+    pub(crate) fn floats(&mut self, name: &str, values: impl IntoIterator<Item = f32>) {
+        self.attribute(name, 6, |attribute| {
+            for value in values {
+                attribute.float(7, value);
+            }
+        });
+    }
+
+    /// A list of strings.
+    pub(crate) fn texts(&mut self, name: &str, values: impl IntoIterator<Item = &'static str>) {
+        self.attribute(name, 8, |attribute| {
+            for value in values {
+                attribute.bytes(9, value.as_bytes());
             }
         });
     }

@@ -1,36 +1,72 @@
 //! What ONNX has no operator for, in terms of what it has, before a graph is written.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashSet};
 
-use triune_tensor::{DType, Shape};
+use triune_tensor::{DType, Shape, function::CellKind};
 
 use crate::{
     Constant, Dim, Graph, Node, Op, Value, ValueId,
     constant::real_bytes,
-    ops::{BinaryKind, Cast, Expand, GatherElements, Identity, Slice, Unary, UnaryKind, Where},
+    ops::{
+        Binary, BinaryKind, Cast, Concat, Epilogue, Expand, Gather, GatherElements, Gemm, Identity,
+        Recurrence, Reshape, Slice, Unary, UnaryKind, Unsqueeze, Where,
+    },
 };
 
-/// The graph without gates, weighted sums and products with factors, and with the axes of running sums as operands.
+/// The graph without gates and other functions that ONNX lacks, weighted sums and products with factors, with the axes of
+/// running sums as operands, and with recurrences that have the operands and results of ONNX's operators.
 pub(super) fn out(graph: &Graph) -> Cow<'_, Graph> {
     if !graph.nodes.iter().any(is_spelled_out) {
         return Cow::Borrowed(graph);
     }
     let mut graph = graph.clone();
+    let mut recurs = false;
     for node in std::mem::take(&mut graph.nodes) {
+        recurs |= matches!(node.op, Op::Recurrence(_));
         if is_spelled_out(&node) {
             Steps { graph: &mut graph, node: &node }.spell();
         } else {
             graph.nodes.push(node);
         }
     }
+    if recurs {
+        drop_unused(&mut graph);
+    }
     Cow::Owned(graph)
+}
+
+/// Takes out nodes whose results nobody takes, such as products that recurrent operators make themselves.
+fn drop_unused(graph: &mut Graph) {
+    let mut used: HashSet<ValueId> = graph.outputs.iter().copied().collect();
+    let mut nodes = std::mem::take(&mut graph.nodes);
+    nodes.reverse();
+    nodes.retain(|node| {
+        let is_used = node.outputs.iter().flatten().any(|id| used.contains(id));
+        if is_used {
+            used.extend(node.inputs.iter().flatten());
+        }
+        is_used
+    });
+    nodes.reverse();
+    graph.nodes = nodes;
 }
 
 fn is_spelled_out(node: &Node) -> bool {
     let known = node.inputs.first().copied().flatten().is_some();
     known
         && match &node.op {
-            Op::Unary(Unary { kind: UnaryKind::Gate { .. } }) | Op::Running(_) | Op::Weigh(_) => true,
+            Op::Unary(Unary { kind }) => matches!(
+                kind,
+                UnaryKind::Gate { .. }
+                    | UnaryKind::Silu
+                    | UnaryKind::Square
+                    | UnaryKind::Rsqrt
+                    | UnaryKind::LogSigmoid
+            ),
+            Op::Binary(Binary { kind, epilogue }) => {
+                *kind == BinaryKind::NotEqual && epilogue.stages.is_empty()
+            }
+            Op::Running(_) | Op::Weigh(_) | Op::Recurrence(_) => true,
             Op::IntegerMatMul(_) => node.inputs.get(4).copied().flatten().is_some(),
             _ => false,
         }
@@ -49,12 +85,25 @@ impl Steps<'_> {
             (Op::Unary(Unary { kind: UnaryKind::Gate { alpha, beta } }), Some(x), _) => {
                 self.gate(x, *alpha, *beta);
             }
+            (Op::Unary(Unary { kind }), Some(x), _) => self.unary(*kind, x),
+            (Op::Binary(_), Some(_), _) => {
+                let same = self.step(BinaryKind::Equal, &self.node.inputs, DType::Bool);
+                let yes = Constant::new(DType::Bool, Shape::from([]), vec![1]).expect("one element");
+                let yes = self.graph.add_constant(format!("{}:yes", self.node.name), yes);
+                self.last(BinaryKind::Xor, &[Some(same), Some(yes)]);
+            }
             (Op::Running(op), Some(x), _) => {
                 let axis = Constant::from_i64(Shape::from([]), &[op.axis as i64]).expect("one element");
                 let axis = self.graph.add_constant(format!("{}:axis", self.node.name), axis);
                 self.last(self.node.op.clone(), &[Some(x), Some(axis)]);
             }
             (Op::Weigh(_), Some(x), _) => self.weigh(x),
+            (Op::Recurrence(op), Some(x), _) => {
+                if self.recurrence(x, op).is_none() {
+                    // Without extents there is no operator for it.
+                    self.graph.nodes.push(self.node.clone());
+                }
+            }
             (_, _, Some(factors)) => {
                 let count =
                     self.node.inputs[..4].iter().rposition(Option::is_some).map_or(0, |last| last + 1);
@@ -79,6 +128,29 @@ impl Steps<'_> {
         let inner = self.step(BinaryKind::Mul, &[Some(x), Some(factor)], dtype);
         let gate = self.step(UnaryKind::Sigmoid, &[Some(inner)], dtype);
         self.last(BinaryKind::Mul, &[Some(x), Some(gate)]);
+    }
+
+    /// Functions of one value that are two or three of ONNX's.
+    fn unary(&mut self, kind: UnaryKind, x: ValueId) {
+        let dtype = self.graph.value(x).dtype.unwrap_or(DType::F32);
+        match kind {
+            UnaryKind::Silu => {
+                let gate = self.step(UnaryKind::Sigmoid, &[Some(x)], dtype);
+                self.last(BinaryKind::Mul, &[Some(x), Some(gate)]);
+            }
+            UnaryKind::Square => self.last(BinaryKind::Mul, &[Some(x), Some(x)]),
+            UnaryKind::Rsqrt => {
+                let root = self.step(UnaryKind::Sqrt, &[Some(x)], dtype);
+                self.last(UnaryKind::Reciprocal, &[Some(root)]);
+            }
+            UnaryKind::LogSigmoid => {
+                let minus = self.step(UnaryKind::Neg, &[Some(x)], dtype);
+                let soft = self.step(UnaryKind::Softplus, &[Some(minus)], dtype);
+                self.last(UnaryKind::Neg, &[Some(soft)]);
+            }
+            // Nothing else is spelled out.
+            _ => self.graph.nodes.push(self.node.clone()),
+        }
     }
 
     /// Σ f·x at k, tap by tap; where k is negative nothing is added.
@@ -129,6 +201,125 @@ impl Steps<'_> {
         self.last(Op::Identity(Identity), &[total.or(Some(nothing))]);
     }
 
+    /// ONNX's recurrent operator, which multiplies inputs and weights itself: those of the product in front where that is of known
+    /// weights, else the product with ones that pick each direction's gates.
+    fn recurrence(&mut self, x: ValueId, op: &Recurrence) -> Option<()> {
+        let operand = |index: usize| self.node.inputs.get(index).copied().flatten();
+        let (recurrent, vectors, initial, lengths) = (operand(1)?, operand(2), operand(3), operand(4));
+        let (products, shape) =
+            (self.graph.value(x).fixed_shape()?, self.graph.value(recurrent).fixed_shape()?);
+        let (&[steps, batch, width], &[directions, rows, hidden]) = (&*products, &*shape) else {
+            return None;
+        };
+        let dtype = self.graph.value(x).dtype?;
+        let (x, weights, own) = match self.product(x, [steps, batch], [directions, rows]) {
+            Some(found) => found,
+            None => (x, self.picking(directions, rows, width, dtype)?, None),
+        };
+        let own = match own {
+            Some(own) => own,
+            None => self.zeros(&[directions, rows], dtype, "no bias")?,
+        };
+        let other = match vectors {
+            // That of the last gate, which the reset gate takes to, too.
+            Some(vectors) if op.cell == CellKind::LinearGru => {
+                let zeros = self.zeros(&[directions, rows - hidden], dtype, "no recurrent bias")?;
+                self.part(Op::Concat(Concat { axis: 1 }), &[Some(zeros), Some(vectors)], dtype)
+            }
+            _ => self.zeros(&[directions, rows], dtype, "no recurrent bias")?,
+        };
+        let both = self.part(Op::Concat(Concat { axis: 1 }), &[Some(own), Some(other)], dtype);
+        let mut states = [None; 2];
+        if let Some(initial) = initial {
+            for (number, state) in states.iter_mut().enumerate().take(op.cell.states()) {
+                let index = Constant::from_i64(Shape::from([]), &[number as i64])?;
+                let index = self.graph.add_constant(format!("{}:state {number}", self.node.name), index);
+                *state =
+                    Some(self.part(Op::Gather(Gather { axis: 0 }), &[Some(initial), Some(index)], dtype));
+            }
+        }
+        let mut inputs = vec![Some(x), Some(weights), Some(recurrent), Some(both), lengths, states[0]];
+        if op.cell == CellKind::Lstm {
+            inputs.extend([states[1], vectors]);
+        }
+        while inputs.last().is_some_and(Option::is_none) {
+            inputs.pop();
+        }
+        let dims = |dims: &[usize]| Some(dims.iter().map(|&extent| Dim::Fixed(extent)).collect::<Vec<_>>());
+        let mut results = vec![self.value(dtype, dims(&[steps, directions, batch, hidden]))];
+        for _ in 0..op.cell.states() {
+            results.push(self.value(dtype, dims(&[directions, batch, hidden])));
+        }
+        let outputs: Vec<_> = results.iter().copied().map(Some).collect();
+        let name = format!("{}:steps", self.node.name);
+        self.graph.nodes.push(Node::new(name, self.node.op.clone(), inputs, outputs));
+        let axis = Constant::from_i64(Shape::from([1]), &[0])?;
+        let axis = self.graph.add_constant(format!("{}:axis", self.node.name), axis);
+        for state in &mut results[1..] {
+            *state = self.part(Op::Unsqueeze(Unsqueeze), &[Some(*state), Some(axis)], dtype);
+        }
+        let all: Vec<_> = results.into_iter().map(Some).collect();
+        self.last(Op::Concat(Concat { axis: 0 }), &all);
+        Some(())
+    }
+
+    /// The inputs of all steps, weights of each direction and biases, of which `x` is the product.
+    fn product(
+        &mut self,
+        x: ValueId,
+        [steps, batch]: [usize; 2],
+        [directions, rows]: [usize; 2],
+    ) -> Option<(ValueId, ValueId, Option<ValueId>)> {
+        let maker = |id: ValueId| self.graph.nodes.iter().rfind(|node| node.outputs.contains(&Some(id)));
+        let operand = |node: &Node, index: usize| node.inputs.get(index).copied().flatten();
+        let plain =
+            Gemm { alpha: 1.0, beta: 1.0, trans_a: false, trans_b: true, epilogue: Epilogue::default() };
+        let spread = maker(x).filter(|node| matches!(node.op, Op::Reshape(_)))?;
+        let product = maker(operand(spread, 0)?)?;
+        if product.op != Op::Gemm(plain) || product.quant.is_some() {
+            return None;
+        }
+        let joined = operand(product, 0)?;
+        let &[all, width] = &*self.graph.value(joined).fixed_shape()? else { return None };
+        if all != steps * batch {
+            return None;
+        }
+        let constant = |index: usize, dims: &[usize]| {
+            let own = self.graph.value(operand(product, index)?).constant.as_ref()?;
+            own.reshaped(Shape::new(dims)?)
+        };
+        let weights = constant(1, &[directions, rows, width])?;
+        let bias = match operand(product, 2) {
+            Some(_) => Some(constant(2, &[directions, rows])?),
+            None => None,
+        };
+        let weights = self.graph.add_constant(format!("{}:weights", self.node.name), weights);
+        let bias = bias.map(|bias| self.graph.add_constant(format!("{}:bias", self.node.name), bias));
+        let dtype = self.graph.value(joined).dtype?;
+        let extents = [steps, batch, width].map(|extent| extent as i64);
+        let extents = Constant::from_i64(Shape::from([3]), &extents)?;
+        let extents = self.graph.add_constant(format!("{}:extents", self.node.name), extents);
+        let apart = Op::Reshape(Reshape { allow_zero: false });
+        Some((self.part(apart, &[Some(joined), Some(extents)], dtype), weights, bias))
+    }
+
+    /// Weights (directions, rows, directions · rows) whose products are the inputs of each direction's gates.
+    fn picking(&mut self, directions: usize, rows: usize, width: usize, dtype: DType) -> Option<ValueId> {
+        let (one, size) = (real_bytes(1.0, dtype), dtype.bytes());
+        let mut bytes = vec![0; (directions * rows).checked_mul(width)?.checked_mul(size)?];
+        for row in 0..directions * rows {
+            bytes[(row * width + row) * size..][..size].copy_from_slice(&one);
+        }
+        let constant = Constant::new(dtype, Shape::new(&[directions, rows, width])?, bytes)?;
+        Some(self.graph.add_constant(format!("{}:gates", self.node.name), constant))
+    }
+
+    fn zeros(&mut self, dims: &[usize], dtype: DType, what: &str) -> Option<ValueId> {
+        let bytes = vec![0; dims.iter().product::<usize>() * dtype.bytes()];
+        let constant = Constant::new(dtype, Shape::new(dims)?, bytes)?;
+        Some(self.graph.add_constant(format!("{}:{what}", self.node.name), constant))
+    }
+
     fn number(&mut self, value: f32, dtype: DType, what: &str) -> ValueId {
         let bytes = real_bytes(value.into(), dtype).to_vec();
         let constant = Constant::new(dtype, Shape::from([]), bytes).expect("one element");
@@ -147,10 +338,14 @@ impl Steps<'_> {
         self.add(op.into(), inputs, dtype, None)
     }
 
+    fn value(&mut self, dtype: DType, shape: Option<Vec<Dim>>) -> ValueId {
+        let name = format!("{}:{}", self.node.name, self.graph.values.len());
+        self.graph.add_value(Value { dtype: Some(dtype), shape, ..Value::named(name) })
+    }
+
     fn add(&mut self, op: Op, inputs: &[Option<ValueId>], dtype: DType, shape: Option<Vec<Dim>>) -> ValueId {
         let name = format!("{}:{}", self.node.name, self.graph.nodes.len());
-        let value = Value { dtype: Some(dtype), shape, ..Value::named(name.clone()) };
-        let id = self.graph.add_value(value);
+        let id = self.value(dtype, shape);
         self.graph.nodes.push(Node::new(name, op, inputs.to_vec(), vec![Some(id)]));
         id
     }

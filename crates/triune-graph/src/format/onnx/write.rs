@@ -154,10 +154,12 @@ fn write_nodes(graph: &Graph, target: i64) -> Result<(Vec<Vec<u8>>, i64), Error>
         if matches!(node.op, Op::QuantizeLinear(_)) && graph.rounding != Rounding::default() {
             return Err(fail("ONNX rounds halves to even".into()));
         }
-        let operator = ops::find(DEFAULT_DOMAIN, node.op.name())
-            .ok_or_else(|| fail("ONNX has no such operator".into()))?;
+        let name = ops::written_name(&node.op);
+        let operator =
+            ops::find(DEFAULT_DOMAIN, name).ok_or_else(|| fail("ONNX has no such operator".into()))?;
         let opset = OPSET.max(operator.first());
-        let mut writer = NodeWriter { attributes: Writer::default(), inputs: &node.inputs, opset, target };
+        let mut writer =
+            NodeWriter { attributes: Writer::default(), graph, inputs: &node.inputs, opset, target };
         (operator.write)(&node.op, &mut writer).map_err(fail)?;
         needed = needed.max(writer.opset);
         let mut out = Writer::default();
@@ -168,7 +170,7 @@ fn write_nodes(graph: &Graph, target: i64) -> Result<(Vec<Vec<u8>>, i64), Error>
             }
         }
         out.bytes(3, node.name.as_bytes());
-        out.bytes(4, node.op.name().as_bytes());
+        out.bytes(4, name.as_bytes());
         let mut bytes = out.finish();
         bytes.extend(writer.attributes.finish());
         nodes.push(bytes);

@@ -126,6 +126,14 @@ fn bare(_: &Op, _: &mut NodeWriter<'_>) -> Result<(), String> {
     Ok(())
 }
 
+/// The name that an operator has in a file.
+pub(super) fn written_name(op: &Op) -> &'static str {
+    match op {
+        Op::Recurrence(op) => recurrent::name(op.cell),
+        _ => op.name(),
+    }
+}
+
 /// An error if steps are fused behind the operator: ONNX has none.
 fn no_epilogue(epilogue: &Epilogue) -> Result<(), String> {
     if epilogue.stages.is_empty() { Ok(()) } else { Err("a fused epilogue cannot be written as ONNX".into()) }

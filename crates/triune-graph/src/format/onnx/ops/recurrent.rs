@@ -2,7 +2,9 @@
 
 use triune_tensor::{DType, Shape, function::CellKind, text::List};
 
-use super::{DEFAULT_DOMAIN, Form, Meaning, NodeReader, Operator, Signature, operators};
+use super::{
+    DEFAULT_DOMAIN, Form, Meaning, NodeReader, NodeWriter, Operator, Signature, mistaken, operators,
+};
 use crate::{
     Constant, Error, Op, ValueId,
     functions::Scope,
@@ -308,9 +310,70 @@ fn gru(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     recurrent(node, if linear { CellKind::LinearGru } else { CellKind::Gru })
 }
 
+/// The operator that has a cell.
+pub(super) const fn name(cell: CellKind) -> &'static str {
+    match cell {
+        CellKind::Simple => "RNN",
+        CellKind::Gru | CellKind::LinearGru => "GRU",
+        CellKind::Lstm => "LSTM",
+    }
+}
+
+/// A function's name with its parameters, as [`function`] reads them.
+fn spelled(kind: UnaryKind) -> Option<(&'static str, Option<f32>, Option<f32>)> {
+    Some(match kind {
+        UnaryKind::Affine { alpha, beta } => ("Affine", Some(alpha), Some(beta)),
+        UnaryKind::Elu(alpha) => ("Elu", Some(alpha), None),
+        UnaryKind::HardSigmoid { alpha, beta } => ("HardSigmoid", Some(alpha), Some(beta)),
+        UnaryKind::LeakyRelu(alpha) => ("LeakyRelu", Some(alpha), None),
+        UnaryKind::Relu => ("Relu", None, None),
+        UnaryKind::ScaledTanh { alpha, beta } => ("ScaledTanh", Some(alpha), Some(beta)),
+        UnaryKind::Sigmoid => ("Sigmoid", None, None),
+        UnaryKind::Softplus => ("Softplus", None, None),
+        UnaryKind::Softsign => ("Softsign", None, None),
+        UnaryKind::Tanh => ("Tanh", None, None),
+        UnaryKind::ThresholdedRelu(alpha) => ("ThresholdedRelu", Some(alpha), None),
+        _ => return None,
+    })
+}
+
+/// Writes the attributes of a node that has the operands and results of ONNX's operator.
+fn write(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
+    let Op::Recurrence(op) = op else { return Err(mistaken(op)) };
+    let direction = match *op.backwards {
+        [false] => "forward",
+        [true] => "reverse",
+        [false, true] => "bidirectional",
+        _ => return Err("directions in another order than ONNX's".into()),
+    };
+    writer.text("direction", direction);
+    let used = op.functions.iter().flat_map(|functions| &functions[..op.cell.functions()]);
+    let functions = used
+        .map(|&kind| spelled(kind).ok_or_else(|| format!("ONNX's cells have no function {}", kind.name())))
+        .collect::<Result<Vec<_>, _>>()?;
+    writer.texts("activations", functions.iter().map(|function| function.0));
+    writer.floats("activation_alpha", functions.iter().filter_map(|function| function.1));
+    writer.floats("activation_beta", functions.iter().filter_map(|function| function.2));
+    if op.clip != f32::INFINITY {
+        writer.float("clip", op.clip);
+    }
+    if op.coupled {
+        writer.int("input_forget", 1);
+    }
+    if op.cell == CellKind::LinearGru {
+        writer.int("linear_before_reset", 1);
+    }
+    // ONNX Runtime asks for it, although the third operand says it.
+    if let Some(hidden) = writer.extents_of(2).and_then(|extents| extents.last().copied()) {
+        writer.int("hidden_size", hidden as i64);
+    }
+    writer.needs(14);
+    Ok(())
+}
+
 operators! {
     DEFAULT_DOMAIN;
-    "GRU": [1, 3, 7, 14, 22] {3, 6, 2 => gru};
-    "LSTM": [1, 7, 14, 22] {3, 8, 3 => |node| recurrent(node, CellKind::Lstm)};
-    "RNN": [1, 7, 14, 22] {3, 6, 2 => |node| recurrent(node, CellKind::Simple)};
+    "GRU": [1, 3, 7, 14, 22] {3, 6, 2 => gru} write write;
+    "LSTM": [1, 7, 14, 22] {3, 8, 3 => |node| recurrent(node, CellKind::Lstm)} write write;
+    "RNN": [1, 7, 14, 22] {3, 6, 2 => |node| recurrent(node, CellKind::Simple)} write write;
 }
