@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from triune.axelera import types
 from triune.axelera.runtime import (
     Context,
     Image,
+    IncompatibleDevice,
     InvalidArgument,
     InvalidConfiguration,
     Model,
@@ -247,6 +251,63 @@ def test_pipes_are_no_pictures(tmp_path: Path) -> None:
     for call in (cv.create_source, op.load):
         with pytest.raises(InvalidArgument) as caught:
             call("x" * 5000)
+        assert len(str(caught.value)) < 2000
+
+
+def test_damaged_archives_are_named(package: Path, tmp_path: Path) -> None:
+    archive, whole = tmp_path / "model.axm", io.BytesIO()
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as opened:
+        for file in sorted(package.parent.iterdir()):
+            opened.write(file, file.name)
+    good, rng = whole.getvalue(), np.random.default_rng(0)
+    images = np.zeros((1, 1, 8, 8), np.float32)
+    archive.write_bytes(good)
+    model = op.load(archive)
+    wanted = model(images)
+    model.release()
+    refused: list[str] = []
+    for _ in range(200):
+        bad, at = bytearray(good), int(rng.integers(len(good)))
+        if rng.random() < 0.5:
+            bad[at] ^= 1 << int(rng.integers(8))
+        else:
+            del bad[at : at + int(rng.integers(1, 50))]
+        archive.write_bytes(bad)
+        try:
+            model = op.load(archive)
+        except (InvalidArgument, IncompatibleDevice) as error:
+            refused.append(str(error))
+            continue
+        np.testing.assert_array_equal(model(images), wanted)
+        model.release()
+    assert len(refused) > 100
+    assert max(map(len, refused)) < 2000
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["a/model.json", "b/model.json"], "expected one model, and there are 2"),
+        (["x" * 300], "not an archive that can be read: File name too long"),
+        ([f"file {number}" for number in range(1001)], "expected 1000 files"),
+    ],
+)
+def test_archives_hold_one_model(tmp_path: Path, names: list[str], message: str) -> None:
+    archive = tmp_path / "model.axm"
+    with zipfile.ZipFile(archive, "w") as opened:
+        for name in names:
+            opened.writestr(name, "{}")
+    with pytest.raises(InvalidArgument, match=message):
+        op.load(archive)
+
+
+def test_records_and_pictures_say_what_is_wrong() -> None:
+    for call in (types.Image.frompil, Image.from_pil, types.Image.fromany):
+        with pytest.raises(TypeError, match="expected"):
+            call(io.TextIOWrapper(io.BytesIO()))
+    for parse in (types.ColorFormat.parse, types.TaskCategory.parse, types.TensorLayout.parse):
+        with pytest.raises(ValueError, match="Unknown") as caught:
+            parse("x" * 100_000)
         assert len(str(caught.value)) < 2000
 
 

@@ -169,3 +169,11 @@ def test_an_output_without_axes_has_one_of_each_batch(tmp_path: Path) -> None:
     assert main(["run", str(tmp_path / "most.onnx"), "--input", str(tmp_path / "x.npy"), "--output", str(found)]) == 0
     with np.load(found) as results:
         assert results["most"].tolist() == [5, 11]
+
+
+@pytest.mark.parametrize("time", ["0", "nan", "1e300", "-1"])
+def test_a_server_waits_for_a_time(time: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--device", "zg330", "--bind", "127.0.0.1:0", "--timeout", time]) == 1
+    said = capsys.readouterr().err
+    assert "--timeout" in said
+    assert len(said) < 200

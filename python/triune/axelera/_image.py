@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from triune._masked import MASKED, is_masked
+from triune._text import short
 
 if TYPE_CHECKING:
     from PIL import Image as Pillow
@@ -32,7 +33,7 @@ class Named(enum.Enum):
         for name, member in cls.__members__.items():
             if name.upper() == value.strip().upper():
                 return member
-        raise ValueError(f"Unknown {cls.__name__} {value}, valid options are {' '.join(cls.__members__)}")
+        raise ValueError(short(f"Unknown {cls.__name__} {value}, valid options are {' '.join(cls.__members__)}"))
 
 
 class ColorFormat(Named):
@@ -170,6 +171,8 @@ class Picture:
 
     @classmethod
     def _of_pil(cls, pil: Any, color: Any, source: str, like: Picture | None) -> Self:
+        if not (hasattr(pil, "getbands") and hasattr(pil, "convert")):
+            raise TypeError(f"expected one of Pillow's pictures, got {type(pil).__name__}")
         if pil.mode not in ("RGB", "RGBA", "L"):
             pil = pil.convert("RGBA" if "A" in pil.mode or "transparency" in pil.info else "RGB")
         found = ColorFormat.GRAY if pil.mode == "L" else ColorFormat.parse(color or pil.mode)
@@ -181,7 +184,7 @@ class Picture:
             return given
         if isinstance(given, Picture):
             return cls(given._pixels, given._color, source or given.source, given.presentation_timestamp)
-        if isinstance(given, np.ndarray) or hasattr(given, "detach"):
+        if isinstance(given, np.ndarray) or (hasattr(given, "detach") and hasattr(given, "cpu")):
             return cls._of_array(given, color, source, like)
         if hasattr(given, "getbands") and hasattr(given, "convert"):
             return cls._of_pil(given, None, source, like)

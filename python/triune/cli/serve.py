@@ -59,6 +59,8 @@ def _run(options: argparse.Namespace) -> int:
         if not 0 < options.work_limit < 2**64:
             raise ValueError(f"--work-limit {options.work_limit}: a job may take 1 operation or more")
         _native.set_work_limit(options.work_limit)
+    if not 0 < options.timeout < 1e9:
+        raise ValueError(f"--timeout {options.timeout:g}: expected seconds, more than 0")
     server = _native.BoardServer(
         options.device,
         _address(options.bind),

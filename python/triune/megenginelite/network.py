@@ -652,5 +652,5 @@ def _name(ports: list[Port], index: SupportsIndex, what: str) -> str:
 
 def _callback(argument: str, value: Any) -> Any:
     if value is not None and not callable(value):
-        raise failure(f"{argument}: expected a function, got {value!r}")
+        raise failure(f"{argument}: expected a function, got {type(value).__name__}")
     return value

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from triune._files import TEXT_LIMIT, read
+from triune._text import short
 from triune.axelera.types.enums import ColorFormat, ModelType, TaskCategory, TensorLayout
 
 __all__ = ["Manifest", "ModelInfo", "OutputInfo"]
@@ -102,14 +103,14 @@ class ModelInfo:
         if self.input_tensor_shape is not None:
             shape = list(self.input_tensor_shape)
             if len(shape) not in (3, 4):
-                raise ValueError(f"Invalid input tensor shape {shape}: expected three or four extents")
+                raise ValueError(short(f"Invalid input tensor shape {shape}: expected three or four extents"))
             # Three extents of CHWN are those without the last axis.
             last = self.input_tensor_layout is TensorLayout.CHWN
             self.input_tensor_shape = shape if len(shape) == 4 else ([*shape, 1] if last else [1, *shape])
 
     def _extent(self, axis: str) -> int:
         if self.input_tensor_shape is None or not isinstance(self.input_tensor_layout, TensorLayout):
-            raise ValueError(f"{self.name}: the shape of the input is not known")
+            raise ValueError(short(f"{self.name}: the shape of the input is not known"))
         return int(self.input_tensor_shape[self.input_tensor_layout.name.index(axis)])
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any, Self
 
+from triune._text import short
 from triune.axelera._image import ColorFormat, Named, joined
 
 __all__ = ["BoxFormat", "ColorFormat", "ImageReader", "ModelType", "ResizeMode", "TaskCategory", "TensorLayout"]
@@ -82,6 +83,6 @@ class TaskCategory(enum.Flag):
             lower = name.strip().lower()
             member = next((member for key, member in cls.__members__.items() if key.lower() == lower), None)
             if member is None:
-                raise ValueError(f"Unknown TaskCategory {name.strip()}, valid options are {joined(cls)}")
+                raise ValueError(short(f"Unknown TaskCategory {name.strip()}, valid options are {joined(cls)}"))
             found |= member
         return found

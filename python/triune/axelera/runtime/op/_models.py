@@ -12,7 +12,7 @@ import numpy as np
 
 from triune import _native
 from triune._arrays import model_integers, operand, reals_at_border
-from triune._files import scratch
+from triune._files import FULL, scratch
 from triune.axelera.runtime._errors import InvalidArgument, vendor
 from triune.axelera.runtime.objects import Context
 from triune.axelera.runtime.op._operators import Array, Operator, Unpacked, array_of
@@ -44,23 +44,38 @@ class OnnxModel(Operator):
             raise vendor(error) from None
 
 
-_MOST_BYTES = 1 << 33
+_MOST_BYTES, _MOST_FILES = 1 << 33, 1000
 """An archive that holds more is no model's."""
 
 
 def _extracted(archive: Path, folder: Path) -> Path:
-    """Extract an archive; return the ``model.json`` in it. Raises InvalidArgument if there is none."""
-    with zipfile.ZipFile(archive) as opened:
-        if sum(one.file_size for one in opened.infolist()) > _MOST_BYTES:
-            raise InvalidArgument(f"{archive}: expected files of {_MOST_BYTES} bytes at most")
-        opened.extractall(folder)
-    found = next(folder.rglob("model.json"), None)
-    if found is None:
+    """Extract an archive; return the ``model.json`` in it. Raises InvalidArgument if there is none, or it is damaged."""
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            members = opened.infolist()
+            if sum(one.file_size for one in members) > _MOST_BYTES or len(members) > _MOST_FILES:
+                raise InvalidArgument(f"{archive}: expected {_MOST_FILES} files of {_MOST_BYTES} bytes at most")
+            opened.extractall(folder)
+    except InvalidArgument:
+        raise
+    except OSError as error:
+        if error.errno in FULL:
+            raise
+        raise InvalidArgument(f"{archive}: not an archive that can be read: {error.strerror or error}") from None
+    except Exception as error:
+        # Whatever inflating or parsing a damaged one raises, or one with a password.
+        raise InvalidArgument(f"{archive}: not an archive that can be read: {error}") from None
+    found = sorted(folder.rglob("model.json"))
+    if len(found) > 1:
+        raise InvalidArgument(
+            f"{archive}: expected one model, and there are {len(found)} files called model.json in it"
+        )
+    if not found:
         raise InvalidArgument(
             f"{archive}: there is no model.json in it, which `triune compile MODEL.onnx --target metis -o DIR` writes; those of "
             "the vendor's compiler hold machine code, which only the chip runs"
         )
-    return found
+    return found[0]
 
 
 def _batched(array: Array, axes: int) -> Array:
