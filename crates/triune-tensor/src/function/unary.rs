@@ -2,320 +2,125 @@
 
 use super::{Code, Coded, math, named};
 
-/// A function of one operand, element by element.
-///
-/// Results of kernels have the same bits on every instruction set and lie within a few units in the last place of f32 of
-/// [`Self::evaluate`].
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum UnaryKind {
-    /// x.
+/// Declares the functions with their codes and what they mean: those of a `(parameter)`, of an array of `[limits]`, and of
+/// `{ two, parameters }`.
+macro_rules! functions {
+    ($($(#[$attribute:meta])* $name:ident $(($one:ident))? $([$both:ident])? $({ $first:ident, $second:ident })?
+        = $code:literal, $meaning:literal;)+) => {
+        /// A function of one operand, element by element.
+        ///
+        /// Results of kernels have the same bits on every instruction set and lie within a few units in the last place of f32 of
+        /// [`Self::evaluate`].
+        #[derive(Clone, Copy, Debug, Default, PartialEq)]
+        pub enum UnaryKind {
+            $(
+                #[doc = $meaning]
+                $(#[$attribute])*
+                $name $((functions!(@f32 $one)))? $(([functions!(@f32 $both); 2]))? $({
+                    /// α.
+                    $first: f32,
+                    /// β.
+                    $second: f32,
+                })?,
+            )+
+        }
+
+        impl Coded for UnaryKind {
+            const NAME: &'static str = "FunctionKind";
+            const MEANING: &'static str = "A function of one real.";
+            const CODES: &'static [Code] =
+                &[$(Code { code: $code, name: stringify!($name), meaning: $meaning }),+];
+
+            fn code(self) -> u32 {
+                match self {
+                    $(Self::$name { .. } => $code,)+
+                }
+            }
+        }
+
+        impl UnaryKind {
+            /// The function with this code; `parameters` are those of [`Self::parameters`], of which a function takes what it has.
+            pub fn from_code(code: u32, parameters: [f32; 2]) -> Option<Self> {
+                let [alpha, beta] = parameters;
+                Some(match code {
+                    $($code => Self::$name $((functions!(@value $one alpha)))? $((functions!(@value $both parameters)))?
+                        $({ $first: alpha, $second: beta })?,)+
+                    _ => return None,
+                })
+            }
+
+            /// α and β, or the lower and upper limit; 0 where the function has none.
+            pub fn parameters(self) -> [f32; 2] {
+                match self {
+                    $($(Self::$name($one) => [$one, 0.0],)? $(Self::$name($both) => $both,)?
+                        $(Self::$name { $first, $second } => [$first, $second],)?)+
+                    _ => [0.0; 2],
+                }
+            }
+        }
+    };
+    (@f32 $parameter:ident) => { f32 };
+    (@value $parameter:ident $value:expr) => { $value };
+}
+
+functions! {
     #[default]
-    Identity,
-    /// max(x, 0).
-    Relu,
-    /// x, or α·x below 0.
-    LeakyRelu(f32),
-    /// x, or α·(eˣ − 1) below 0.
-    Elu(f32),
-    /// min(max(x, low), high); the upper limit wins where they are the wrong way round.
-    Clip([f32; 2]),
-    /// 1/(1 + e⁻ˣ).
-    Sigmoid,
-    /// x/(1 + e⁻ˣ).
-    Silu,
-    /// max(0, min(1, α·x + β)).
-    HardSigmoid {
-        /// α.
-        alpha: f32,
-        /// β.
-        beta: f32,
-    },
-    /// x·max(0, min(1, x/6 + 1/2)).
-    HardSwish,
-    /// Hyperbolic tangent.
-    Tanh,
-    /// eˣ.
-    Exp,
-    /// Natural logarithm.
-    Log,
-    /// Square root.
-    Sqrt,
-    /// 1/x.
-    Reciprocal,
-    /// |x|.
-    Abs,
-    /// −x.
-    Neg,
-    /// ln(1 + eˣ).
-    Softplus,
-    /// Gauss error function.
-    Erf,
-    /// x·Φ(x).
-    Gelu,
-    /// Largest integer not above.
-    Floor,
-    /// Smallest integer not below.
-    Ceil,
-    /// Nearest integer, half to even.
-    Round,
-    /// Sine.
-    Sin,
-    /// Cosine.
-    Cos,
-    /// Tangent.
-    Tan,
-    /// Inverse sine; NaN beyond −1..1.
-    Asin,
-    /// Inverse cosine; NaN beyond −1..1.
-    Acos,
-    /// Inverse tangent.
-    Atan,
-    /// Hyperbolic sine.
-    Sinh,
-    /// Hyperbolic cosine.
-    Cosh,
-    /// Inverse hyperbolic sine.
-    Asinh,
-    /// Inverse hyperbolic cosine; NaN below 1.
-    Acosh,
-    /// Inverse hyperbolic tangent; NaN beyond −1..1.
-    Atanh,
-    /// eˣ − 1, right near 0.
-    Expm1,
-    /// ln(1 + x), right near 0.
-    Log1p,
-    /// 1 − erf x, right in the tail.
-    Erfc,
-    /// Inverse of the error function.
-    ErfInv,
-    /// Inverse of erfc.
-    ErfcInv,
-    /// x·(27 + x²)/(27 + 9·x²), a rational function near tanh.
-    FastTanh,
-    /// Nearest integer, half away from zero.
-    RoundHalfAway,
-    /// −1, 0 or 1; NaN for NaN.
-    Sign,
-    /// x².
-    Square,
-    /// 1/√x.
-    Rsqrt,
-    /// −ln(1 + e⁻ˣ).
-    LogSigmoid,
-    /// α·x + β.
-    Affine {
-        /// α.
-        alpha: f32,
-        /// β.
-        beta: f32,
-    },
-    /// x above α, 0 elsewhere.
-    ThresholdedRelu(f32),
-    /// α·tanh(β·x).
-    ScaledTanh {
-        /// α.
-        alpha: f32,
-        /// β.
-        beta: f32,
-    },
-    /// x/(1 + |x|).
-    Softsign,
-    /// x/(1 + e⁻ᵘ) with u = x·(α + β·x²): Swish, and Gelu by tanh.
-    Gate {
-        /// α.
-        alpha: f32,
-        /// β.
-        beta: f32,
-    },
+    Identity = 0, "x.";
+    Relu = 1, "max(x, 0).";
+    LeakyRelu(alpha) = 2, "x, or α·x below 0.";
+    Elu(alpha) = 3, "x, or α·(eˣ − 1) below 0.";
+    /// The upper limit wins where they are the wrong way round.
+    Clip[limits] = 4, "Limited to α..β.";
+    Sigmoid = 5, "1/(1 + e⁻ˣ).";
+    Silu = 6, "x/(1 + e⁻ˣ).";
+    HardSigmoid { alpha, beta } = 7, "max(0, min(1, α·x + β)).";
+    HardSwish = 8, "x·max(0, min(1, x/6 + 1/2)).";
+    Tanh = 9, "Hyperbolic tangent.";
+    Exp = 10, "eˣ.";
+    Log = 11, "Natural logarithm.";
+    Sqrt = 12, "Square root.";
+    Reciprocal = 13, "1/x.";
+    Abs = 14, "|x|.";
+    Neg = 15, "−x.";
+    Softplus = 16, "ln(1 + eˣ).";
+    Erf = 17, "Gauss error function.";
+    Gelu = 18, "x·Φ(x).";
+    Floor = 19, "Largest integer not above.";
+    Ceil = 20, "Smallest integer not below.";
+    Round = 21, "Nearest integer, half to even.";
+    Sin = 22, "Sine.";
+    Cos = 23, "Cosine.";
+    Tan = 24, "Tangent.";
+    Asin = 25, "Inverse sine; NaN beyond −1..1.";
+    Acos = 26, "Inverse cosine; NaN beyond −1..1.";
+    Atan = 27, "Inverse tangent.";
+    Sinh = 28, "Hyperbolic sine.";
+    Cosh = 29, "Hyperbolic cosine.";
+    Asinh = 30, "Inverse hyperbolic sine.";
+    Acosh = 31, "Inverse hyperbolic cosine; NaN below 1.";
+    Atanh = 32, "Inverse hyperbolic tangent; NaN beyond −1..1.";
+    Expm1 = 33, "eˣ − 1, right near 0.";
+    Log1p = 34, "ln(1 + x), right near 0.";
+    Erfc = 35, "1 − erf x, right in the tail.";
+    ErfInv = 36, "Inverse of the error function.";
+    ErfcInv = 37, "Inverse of erfc.";
+    FastTanh = 38, "x·(27 + x²)/(27 + 9·x²), a rational function near tanh.";
+    RoundHalfAway = 39, "Nearest integer, half away from zero.";
+    Sign = 40, "−1, 0 or 1; NaN for NaN.";
+    Square = 41, "x².";
+    Rsqrt = 42, "1/√x.";
+    LogSigmoid = 43, "−ln(1 + e⁻ˣ).";
+    Affine { alpha, beta } = 44, "α·x + β.";
+    ThresholdedRelu(alpha) = 45, "x above α, 0 elsewhere.";
+    ScaledTanh { alpha, beta } = 46, "α·tanh(β·x).";
+    Softsign = 47, "x/(1 + |x|).";
+    /// Swish, and Gelu by tanh.
+    Gate { alpha, beta } = 48, "x/(1 + e⁻ᵘ) with u = x·(α + β·x²).";
 }
 
 named!(UnaryKind);
 
-impl Coded for UnaryKind {
-    const NAME: &'static str = "FunctionKind";
-    const MEANING: &'static str = "A function of one real.";
-    const CODES: &'static [Code] = &[
-        Code { code: 0, name: "Identity", meaning: "x." },
-        Code { code: 1, name: "Relu", meaning: "max(x, 0)." },
-        Code { code: 2, name: "LeakyRelu", meaning: "x, or α·x below 0." },
-        Code { code: 3, name: "Elu", meaning: "x, or α·(eˣ − 1) below 0." },
-        Code { code: 4, name: "Clip", meaning: "Limited to α..β." },
-        Code { code: 5, name: "Sigmoid", meaning: "1/(1 + e⁻ˣ)." },
-        Code { code: 6, name: "Silu", meaning: "x/(1 + e⁻ˣ)." },
-        Code { code: 7, name: "HardSigmoid", meaning: "max(0, min(1, α·x + β))." },
-        Code { code: 8, name: "HardSwish", meaning: "x·max(0, min(1, x/6 + 1/2))." },
-        Code { code: 9, name: "Tanh", meaning: "Hyperbolic tangent." },
-        Code { code: 10, name: "Exp", meaning: "eˣ." },
-        Code { code: 11, name: "Log", meaning: "Natural logarithm." },
-        Code { code: 12, name: "Sqrt", meaning: "Square root." },
-        Code { code: 13, name: "Reciprocal", meaning: "1/x." },
-        Code { code: 14, name: "Abs", meaning: "|x|." },
-        Code { code: 15, name: "Neg", meaning: "−x." },
-        Code { code: 16, name: "Softplus", meaning: "ln(1 + eˣ)." },
-        Code { code: 17, name: "Erf", meaning: "Gauss error function." },
-        Code { code: 18, name: "Gelu", meaning: "x·Φ(x)." },
-        Code { code: 19, name: "Floor", meaning: "Largest integer not above." },
-        Code { code: 20, name: "Ceil", meaning: "Smallest integer not below." },
-        Code { code: 21, name: "Round", meaning: "Nearest integer, half to even." },
-        Code { code: 22, name: "Sin", meaning: "Sine." },
-        Code { code: 23, name: "Cos", meaning: "Cosine." },
-        Code { code: 24, name: "Tan", meaning: "Tangent." },
-        Code { code: 25, name: "Asin", meaning: "Inverse sine; NaN beyond −1..1." },
-        Code { code: 26, name: "Acos", meaning: "Inverse cosine; NaN beyond −1..1." },
-        Code { code: 27, name: "Atan", meaning: "Inverse tangent." },
-        Code { code: 28, name: "Sinh", meaning: "Hyperbolic sine." },
-        Code { code: 29, name: "Cosh", meaning: "Hyperbolic cosine." },
-        Code { code: 30, name: "Asinh", meaning: "Inverse hyperbolic sine." },
-        Code { code: 31, name: "Acosh", meaning: "Inverse hyperbolic cosine; NaN below 1." },
-        Code { code: 32, name: "Atanh", meaning: "Inverse hyperbolic tangent; NaN beyond −1..1." },
-        Code { code: 33, name: "Expm1", meaning: "eˣ − 1, right near 0." },
-        Code { code: 34, name: "Log1p", meaning: "ln(1 + x), right near 0." },
-        Code { code: 35, name: "Erfc", meaning: "1 − erf x, right in the tail." },
-        Code { code: 36, name: "ErfInv", meaning: "Inverse of the error function." },
-        Code { code: 37, name: "ErfcInv", meaning: "Inverse of erfc." },
-        Code {
-            code: 38,
-            name: "FastTanh",
-            meaning: "x·(27 + x²)/(27 + 9·x²), a rational function near tanh.",
-        },
-        Code { code: 39, name: "RoundHalfAway", meaning: "Nearest integer, half away from zero." },
-        Code { code: 40, name: "Sign", meaning: "−1, 0 or 1; NaN for NaN." },
-        Code { code: 41, name: "Square", meaning: "x²." },
-        Code { code: 42, name: "Rsqrt", meaning: "1/√x." },
-        Code { code: 43, name: "LogSigmoid", meaning: "−ln(1 + e⁻ˣ)." },
-        Code { code: 44, name: "Affine", meaning: "α·x + β." },
-        Code { code: 45, name: "ThresholdedRelu", meaning: "x above α, 0 elsewhere." },
-        Code { code: 46, name: "ScaledTanh", meaning: "α·tanh(β·x)." },
-        Code { code: 47, name: "Softsign", meaning: "x/(1 + |x|)." },
-        Code { code: 48, name: "Gate", meaning: "x/(1 + e⁻ᵘ) with u = x·(α + β·x²)." },
-    ];
-
-    fn code(self) -> u32 {
-        match self {
-            Self::Identity => 0,
-            Self::Relu => 1,
-            Self::LeakyRelu(_) => 2,
-            Self::Elu(_) => 3,
-            Self::Clip(_) => 4,
-            Self::Sigmoid => 5,
-            Self::Silu => 6,
-            Self::HardSigmoid { .. } => 7,
-            Self::HardSwish => 8,
-            Self::Tanh => 9,
-            Self::Exp => 10,
-            Self::Log => 11,
-            Self::Sqrt => 12,
-            Self::Reciprocal => 13,
-            Self::Abs => 14,
-            Self::Neg => 15,
-            Self::Softplus => 16,
-            Self::Erf => 17,
-            Self::Gelu => 18,
-            Self::Floor => 19,
-            Self::Ceil => 20,
-            Self::Round => 21,
-            Self::Sin => 22,
-            Self::Cos => 23,
-            Self::Tan => 24,
-            Self::Asin => 25,
-            Self::Acos => 26,
-            Self::Atan => 27,
-            Self::Sinh => 28,
-            Self::Cosh => 29,
-            Self::Asinh => 30,
-            Self::Acosh => 31,
-            Self::Atanh => 32,
-            Self::Expm1 => 33,
-            Self::Log1p => 34,
-            Self::Erfc => 35,
-            Self::ErfInv => 36,
-            Self::ErfcInv => 37,
-            Self::FastTanh => 38,
-            Self::RoundHalfAway => 39,
-            Self::Sign => 40,
-            Self::Square => 41,
-            Self::Rsqrt => 42,
-            Self::LogSigmoid => 43,
-            Self::Affine { .. } => 44,
-            Self::ThresholdedRelu(_) => 45,
-            Self::ScaledTanh { .. } => 46,
-            Self::Softsign => 47,
-            Self::Gate { .. } => 48,
-        }
-    }
-}
-
 impl UnaryKind {
-    /// The function with this code; `parameters` are those of [`Self::parameters`], of which a function takes what it has.
-    pub fn from_code(code: u32, parameters: [f32; 2]) -> Option<Self> {
-        let [alpha, beta] = parameters;
-        Some(match code {
-            0 => Self::Identity,
-            1 => Self::Relu,
-            2 => Self::LeakyRelu(alpha),
-            3 => Self::Elu(alpha),
-            4 => Self::Clip(parameters),
-            5 => Self::Sigmoid,
-            6 => Self::Silu,
-            7 => Self::HardSigmoid { alpha, beta },
-            8 => Self::HardSwish,
-            9 => Self::Tanh,
-            10 => Self::Exp,
-            11 => Self::Log,
-            12 => Self::Sqrt,
-            13 => Self::Reciprocal,
-            14 => Self::Abs,
-            15 => Self::Neg,
-            16 => Self::Softplus,
-            17 => Self::Erf,
-            18 => Self::Gelu,
-            19 => Self::Floor,
-            20 => Self::Ceil,
-            21 => Self::Round,
-            22 => Self::Sin,
-            23 => Self::Cos,
-            24 => Self::Tan,
-            25 => Self::Asin,
-            26 => Self::Acos,
-            27 => Self::Atan,
-            28 => Self::Sinh,
-            29 => Self::Cosh,
-            30 => Self::Asinh,
-            31 => Self::Acosh,
-            32 => Self::Atanh,
-            33 => Self::Expm1,
-            34 => Self::Log1p,
-            35 => Self::Erfc,
-            36 => Self::ErfInv,
-            37 => Self::ErfcInv,
-            38 => Self::FastTanh,
-            39 => Self::RoundHalfAway,
-            40 => Self::Sign,
-            41 => Self::Square,
-            42 => Self::Rsqrt,
-            43 => Self::LogSigmoid,
-            44 => Self::Affine { alpha, beta },
-            45 => Self::ThresholdedRelu(alpha),
-            46 => Self::ScaledTanh { alpha, beta },
-            47 => Self::Softsign,
-            48 => Self::Gate { alpha, beta },
-            _ => return None,
-        })
-    }
-
-    /// α and β, or the lower and upper limit; 0 where the function has none.
-    pub fn parameters(self) -> [f32; 2] {
-        match self {
-            Self::LeakyRelu(alpha) | Self::Elu(alpha) | Self::ThresholdedRelu(alpha) => [alpha, 0.0],
-            Self::Clip(limits) => limits,
-            Self::HardSigmoid { alpha, beta }
-            | Self::Affine { alpha, beta }
-            | Self::ScaledTanh { alpha, beta }
-            | Self::Gate { alpha, beta } => [alpha, beta],
-            _ => [0.0; 2],
-        }
-    }
-
     /// The operator's name in ONNX, or ours where ONNX has none.
     pub fn name(self) -> &'static str {
         Self::CODES[self.code() as usize].name
