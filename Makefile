@@ -204,8 +204,8 @@ site: $(SITE)/.made ## build the pages of docs/ into build/site, warnings as err
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet --strict
 
 .PHONY: crates
-crates: ## package every published crate, as for crates.io
-	cargo package --workspace --exclude triune-python --exclude triune-testing --exclude triune-benches --no-verify --allow-dirty --quiet
+crates: ## package every published crate, as for crates.io, and build each from its package
+	cargo package --workspace --exclude triune-python --exclude triune-testing --exclude triune-benches --allow-dirty --quiet
 	@ls target/package/*.crate
 
 .PHONY: clean
