@@ -191,7 +191,7 @@ pub fn compile_host(
 pub fn host_io(graph: &Graph, meanings: &[Option<QuantParams>], id: ValueId) -> Result<TensorIo, Error> {
     let value = graph.value(id);
     let (Some(shape), Some(dtype)) = (value.fixed_shape(), value.dtype) else {
-        return Err(Error::Target(format!("the shape of '{}' is not known", value.name)));
+        return Err(Error::Internal(format!("the shape of '{}' is not known", value.name)));
     };
     let quant = meanings[id.0 as usize];
     Ok(TensorIo {

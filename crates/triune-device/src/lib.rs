@@ -1,6 +1,7 @@
 //! The simulated device: its description, its memory, its commands, what they compute and how long they take.
 //!
-//! Devices know commands and addresses; nothing here knows graphs, model files or vendors.
+//! Devices know commands and addresses; nothing here knows graphs or model files, and nothing but the registers of boards
+//! (`board/registers.rs`, `board/model.rs`) knows vendors.
 //!
 //! A program is a stream of [`Command`]s that lies, with its weights and feature maps, in a [`Memory`].
 //! [`Executor`] computes the values; [`timing::timeline`] computes the cycles from the same commands. The two

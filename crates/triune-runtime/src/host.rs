@@ -53,7 +53,7 @@ fn check_there_is(bytes: u64) -> Result<(), Error> {
     if bytes <= all {
         return Ok(());
     }
-    Err(Error::target(format!("a run takes {bytes} bytes of memory, of which this machine has {all}")))
+    Err(OutOfMemory { bytes }.into())
 }
 
 /// All memory and swap in bytes, by Linux's account.
@@ -367,6 +367,7 @@ mod tests {
         if std::fs::exists("/proc/meminfo").is_ok_and(|exists| exists) {
             let error = check_there_is(1 << 60).expect_err("an exbibyte");
             assert!(error.to_string().contains("1152921504606846976 bytes"), "{error}");
+            assert!(matches!(error, Error::Memory(_)), "{error:?}");
         }
     }
 

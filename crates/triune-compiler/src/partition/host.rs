@@ -33,7 +33,7 @@ impl HostPart {
 }
 
 fn rewritten(name: &str) -> Error {
-    Error::Target(format!("the tensor '{name}' at the core's border was rewritten"))
+    Error::Internal(format!("the tensor '{name}' at the core's border was rewritten"))
 }
 
 /// The core's border in terms of the original model's tensors.

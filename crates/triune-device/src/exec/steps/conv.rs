@@ -99,6 +99,20 @@ pub(super) fn qadd_params(params: &AddParams, conv_is_a: bool) -> Result<QAdd> {
     Ok(add)
 }
 
+/// What is added to the sum of each of the channels, if anything is, and what that is multiplied by: one number for all, or one for each.
+fn requantization(
+    checker: &Checker<'_>,
+    command: &command::QConv,
+    channels: usize,
+) -> Result<(Option<Vec<i32>>, Vec<f32>)> {
+    let bias = command.bias.map(|addr| checker.ints("bias", addr, Some(channels as u64))).transpose()?;
+    if command.multipliers != 1 && command.multipliers as usize != channels {
+        return bad("multipliers", format!("{} for {channels} channels", command.multipliers));
+    }
+    let multiplier = checker.floats("multiplier", command.multiplier, Some(command.multipliers.into()))?;
+    Ok((bias, multiplier))
+}
+
 pub(super) fn qconv(checker: &Checker<'_>, command: &command::QConv) -> Result<Prepared> {
     if command.input.dtype == DType::I16 {
         return q16_conv(checker, command);
@@ -121,14 +135,7 @@ pub(super) fn qconv(checker: &Checker<'_>, command: &command::QConv) -> Result<P
         FilterSource::Constants(_) => None,
         FilterSource::Library(weights) => Some(weights.dense()),
     };
-    let bias = match command.bias {
-        Some(addr) => Some(checker.ints("bias", addr, Some(out_channels as u64))?),
-        None => None,
-    };
-    if command.multipliers != 1 && command.multipliers as usize != out_channels {
-        return bad("multipliers", format!("{} for {out_channels} channels", command.multipliers));
-    }
-    let multiplier = checker.floats("multiplier", command.multiplier, Some(command.multipliers.into()))?;
+    let (bias, multiplier) = requantization(checker, command, out_channels)?;
     let table = command.table.map(|addr| checker.table("table", addr)).transpose()?;
     let add = match &command.add {
         Some(params) => Some(qadd_params(params, command.conv_is_a).map_err(|error| error.within("add"))?),
@@ -227,11 +234,7 @@ fn q16_conv(checker: &Checker<'_>, command: &command::QConv) -> Result<Prepared>
         FilterSource::Library(weights) => integers(&weights.dense()),
     };
     let channels = output.nhwc.c;
-    let bias = command.bias.map(|addr| checker.ints("bias", addr, Some(channels as u64))).transpose()?;
-    if command.multipliers != 1 && command.multipliers as usize != channels {
-        return bad("multipliers", format!("{} for {channels} channels", command.multipliers));
-    }
-    let multiplier = checker.floats("multiplier", command.multiplier, Some(command.multipliers.into()))?;
+    let (bias, multiplier) = requantization(checker, command, channels)?;
     let spec = Q16ConvSpec {
         geometry,
         in_channels: input.nhwc.c,
