@@ -13,8 +13,8 @@ use triune_graph::{
     ops::{
         AdaptivePool, ArgReduce, AutoPad, BatchNormalization, Binary, BinaryKind, Cast, Concat, CondTake,
         Conv, CoordinateMode, Epilogue, Expand, Flatten, Gather, GatherNd, Gemm, GlobalPool, Index, MatMul,
-        NearestMode, NonZero, Pad, PadMode, Pool, PoolKind, Reduce, ReduceKind, Reshape, Residual, Resize,
-        ResizeMode, ShapeOf, Slice, Softmax, Split, Stage, TopK, Transpose, Unary, UnaryKind,
+        NearestMode, NonZero, Pad, PadMode, Pool, PoolKind, PostOp, Reduce, ReduceKind, Reshape, Residual,
+        Resize, ResizeMode, ShapeOf, Slice, Softmax, Split, TopK, Transpose, Unary, UnaryKind,
     },
 };
 use triune_tensor::{DType, QuantParams, Requantize};
@@ -81,7 +81,7 @@ const HALF: QuantParams = QuantParams { scale: 0.5, zero_point: 0 };
 const SHIFTED: QuantParams = QuantParams { scale: 0.5, zero_point: 3 };
 const IMAGE: [usize; 4] = [1, 4, 6, 5];
 
-fn conv(stages: Vec<Stage>) -> Conv {
+fn conv(stages: Vec<PostOp>) -> Conv {
     Conv {
         kernel: None,
         stride: [1; 2],
@@ -89,7 +89,7 @@ fn conv(stages: Vec<Stage>) -> Conv {
         pad: [0; 4],
         auto_pad: AutoPad::Explicit,
         groups: 1,
-        epilogue: Epilogue { stages },
+        epilogue: Epilogue { post_ops: stages },
     }
 }
 
@@ -105,8 +105,8 @@ fn pool() -> Pool {
     }
 }
 
-fn binary(kind: BinaryKind, stages: Vec<Stage>) -> Binary {
-    Binary { kind, epilogue: Epilogue { stages } }
+fn binary(kind: BinaryKind, stages: Vec<PostOp>) -> Binary {
+    Binary { kind, epilogue: Epilogue { post_ops: stages } }
 }
 
 fn gemm(alpha: f32, beta: f32) -> Gemm {
@@ -163,9 +163,9 @@ fn products_and_windows() {
     {
         lowered(&graph).expect("an integer convolution");
     }
-    let clamp = || Stage::Clamp { limits: [0, 5] };
-    let table = || Stage::Table { quant: HALF, table: Arc::new([0; 256]) };
-    let residual = |quant| Stage::Residual(Residual { quant, own_first: true });
+    let clamp = || PostOp::Clamp { limits: [0, 5] };
+    let table = || PostOp::Table { quant: HALF, table: Arc::new([0; 256]) };
+    let residual = |quant| PostOp::Residual(Residual { quant, own_first: true });
     check(vec![
         (
             convolved(conv(vec![]), &[real(&IMAGE), real(&[4, 4, 1, 1])]),
@@ -196,7 +196,7 @@ fn products_and_windows() {
         ),
         (
             convolved(
-                conv(vec![Stage::Activation(UnaryKind::Relu), residual(None)]),
+                conv(vec![PostOp::Activation(UnaryKind::Relu), residual(None)]),
                 &[real(&IMAGE), weights(), Nothing, real(&[4, 6, 1])],
             ),
             "a fused addition of another shape",
@@ -236,7 +236,7 @@ fn products_and_windows() {
         ),
         (i8(vec![table(), clamp()]), "limits behind a table"),
         (i8(vec![table(), table()]), "an epilogue in an order that no command has"),
-        (i8(vec![Stage::Activation(UnaryKind::Relu)]), "an epilogue in an order that no command has"),
+        (i8(vec![PostOp::Activation(UnaryKind::Relu)]), "an epilogue in an order that no command has"),
         (i8(vec![residual(None)]), "an addition without scales"),
         (i16(vec![table()]), "a function or an addition fused into a 16-bit operator"),
         (i16(vec![residual(Some(HALF))]), "a function or an addition fused into a 16-bit operator"),
@@ -362,7 +362,7 @@ fn functions_of_elements() {
         );
         integers(graph, &[Some(HALF), Some(HALF)], &[], HALF)
     };
-    let relu = || vec![Stage::Activation(UnaryKind::Relu)];
+    let relu = || vec![PostOp::Activation(UnaryKind::Relu)];
     let (i8, i16) = (DType::I8, DType::I16);
     let unary = |kind, dtype: DType| one(Op::Unary(Unary { kind }), &[of(dtype, &[3])], &[(dtype, &[3])]);
     let mut fixed = quantized(BinaryKind::Mul, vec![], [i8; 3]);
@@ -378,7 +378,7 @@ fn functions_of_elements() {
     let over = |shape: &[usize]| {
         one(Op::Binary(binary(BinaryKind::Add, vec![])), &[real(&[3]), real(shape)], &[(REAL, &[3])])
     };
-    lowered(&quantized(BinaryKind::Add, vec![Stage::Clamp { limits: [0, 3] }], [i8; 3])).expect("a sum");
+    lowered(&quantized(BinaryKind::Add, vec![PostOp::Clamp { limits: [0, 3] }], [i8; 3])).expect("a sum");
     lowered(&shifted([HALF; 2], HALF)).expect("a product of 16 bits");
     check(vec![
         (both(BinaryKind::Add, relu(), DType::I32), "an epilogue that no command has"),

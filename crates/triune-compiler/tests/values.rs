@@ -8,7 +8,7 @@ use triune_graph::{
     Dim, Graph, Op, ValueId,
     ops::{
         AutoPad, BatchNormalization, BinaryKind, Concat, ConstantOfShape, Conv, Epilogue, Expand, Gather,
-        Gemm, MatMul, Pad, PadMode, Residual, Slice, Split, Stage, Transpose, UnaryKind,
+        Gemm, MatMul, Pad, PadMode, PostOp, Residual, Slice, Split, Transpose, UnaryKind,
     },
 };
 use triune_tensor::DType;
@@ -125,7 +125,7 @@ fn products_with_transposes_factors_and_biases() {
 fn convolution(
     random: &mut Random,
     builder: &mut GraphBuilder,
-    stages: Vec<Stage>,
+    stages: Vec<PostOp>,
     groups: bool,
 ) -> (ValueId, Vec<usize>, Vec<usize>) {
     let size = [random.between(3, 9), random.between(3, 9)];
@@ -140,7 +140,7 @@ fn convolution(
     let weights = floats(random, &[outputs, inside, window.kernel[0], window.kernel[1]]);
     let weights = builder.constant(&weights);
     let bias = builder.constant(&floats(random, &[outputs]));
-    let residual = stages.iter().any(|stage| matches!(stage, Stage::Residual(_)));
+    let residual = stages.iter().any(|stage| matches!(stage, PostOp::Residual(_)));
     let mut operands = vec![x, weights, bias];
     if residual {
         operands.push(builder.input("residual", DType::F32, &result));
@@ -152,7 +152,7 @@ fn convolution(
         pad: window.pad,
         auto_pad: AutoPad::Explicit,
         groups: count,
-        epilogue: Epilogue { stages },
+        epilogue: Epilogue { post_ops: stages },
     };
     let y = builder.node(Op::Conv(Box::new(op)), &operands);
     let value = builder.graph_mut().value_mut(y);
@@ -165,10 +165,10 @@ fn convolution(
 #[test]
 fn convolutions_end_in_stages() {
     let mut random = Random(3);
-    let residual = || Stage::Residual(Residual { quant: None, own_first: true });
-    let relu = || Stage::Activation(UnaryKind::Relu);
-    let tanh = || Stage::Activation(UnaryKind::Tanh);
-    let cases: [(Vec<Stage>, &[&str]); 8] = [
+    let residual = || PostOp::Residual(Residual { quant: None, own_first: true });
+    let relu = || PostOp::Activation(UnaryKind::Relu);
+    let tanh = || PostOp::Activation(UnaryKind::Tanh);
+    let cases: [(Vec<PostOp>, &[&str]); 8] = [
         (vec![], &["fconv"]),
         (vec![relu()], &["fconv"]),
         (vec![residual()], &["fconv"]),

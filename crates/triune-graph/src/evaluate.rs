@@ -176,7 +176,7 @@ fn results_of(op: &Op, at: &Operands<'_>, results: &[TensorType]) -> Option<Vec<
         Op::Gather(op) => gather(data, resolve_axis(op.axis as i64, x.shape.rank())?, at).and_then(one),
         Op::Cast(op) if op.to == DType::F32 && data.dtype().is_half() => Some(vec![widened(data, shape)?]),
         Op::Cast(op) => one(cast(data, op.to)?),
-        Op::Binary(op) if op.epilogue.stages.is_empty() && !quantized => {
+        Op::Binary(op) if op.epilogue.post_ops.is_empty() && !quantized => {
             let other = at.get(1)?.constant.filter(|other| other.dtype() == data.dtype())?;
             one(binary(op.kind, data.dtype(), &expanded(data, shape), &expanded(other, shape))?)
         }

@@ -228,7 +228,7 @@ pub struct Graph {
     /// An operator with a [`Node::quant`] is an integer operator: `Conv` (x, weights of zero point 0, bias in i32 of the
     /// scale x · weights and of shape (O)), `Gemm` and `MatMul` with constant weights, `Binary` Add and Mul, average pools,
     /// `Softmax`, `Unary` over 16 bits, [`crate::ops::Table`]. A Relu behind one of them is
-    /// [`crate::ops::Stage::Clamp`] with the result's zero point as lower limit, other functions of one value are tables
+    /// [`crate::ops::PostOp::Clamp`] with the result's zero point as lower limit, other functions of one value are tables
     /// ([`crate::passes::table`]). What has no integer form (other functions of two operands, products of activations)
     /// goes by way of `DequantizeLinear` and `QuantizeLinear`, which the quantization pass fuses where it can. Without a
     /// [`Node::quant`], integers are integers: operators that move elements look at no scale. docs/numerics.md has the

@@ -8,9 +8,9 @@ use triune_graph::{
         AdaptivePool, ArgReduce, AutoPad, BatchNormalization, Binary, BinaryKind, BorderMode, CellKind, Clip,
         Comparison, Concat, CondTake, Conv, CoordinateMode, DequantizeLinear, Epilogue, Expand, Flatten,
         Gather, GatherElements, GatherNd, Gemm, GlobalPool, Index, MatMul, Nms, NonMaxSuppression, NonZero,
-        Pad, PadMode, Pool, PoolKind, QuantizeLinear, Recurrence, Reduce, ReduceKind, Reshape, Residual,
-        Resize, ResizeMode, Sampling, Slice, Softmax, Split, Squeeze, Stage, Table, TopK, Transpose, Unary,
-        UnaryKind, Unsqueeze, WarpPerspective, Where,
+        Pad, PadMode, Pool, PoolKind, PostOp, QuantizeLinear, Recurrence, Reduce, ReduceKind, Reshape,
+        Residual, Resize, ResizeMode, Sampling, Slice, Softmax, Split, Squeeze, Table, TopK, Transpose,
+        Unary, UnaryKind, Unsqueeze, WarpPerspective, Where,
     },
 };
 use triune_tensor::{DType, Shape};
@@ -89,7 +89,8 @@ fn conv(kernel: Option<[usize; 2]>, groups: usize, dilation: [usize; 2]) -> Op {
 /// What is added before a result is stored has its extents, whatever computes it.
 #[test]
 fn addends_that_are_fused_have_the_results_extents() {
-    let epilogue = || Epilogue { stages: vec![Stage::Residual(Residual { quant: None, own_first: true })] };
+    let epilogue =
+        || Epilogue { post_ops: vec![PostOp::Residual(Residual { quant: None, own_first: true })] };
     let Op::Conv(plain) = conv(None, 1, [1; 2]) else { panic!("a convolution") };
     let Op::Gemm(product) = gemm() else { panic!("a product") };
     let image = || vec![f32s([1, 4, 6, 6]), f32s([8, 4, 1, 1])];

@@ -8,8 +8,9 @@ use triune_graph::{
     infer::infer,
     ops::{
         BatchNormalization, Binary, BinaryKind, Cast, Concat, CoordinateMode, Epilogue, Expand, Flatten,
-        Gemm, GlobalPool, Identity, MatMul, NearestMode, Pad, PadMode, Pool, PoolKind, Reduce, ReduceKind,
-        Resize, ResizeMode, Softmax, Split, Squeeze, Stage, Transpose, Unary, UnaryKind, Unsqueeze, Where,
+        Gemm, GlobalPool, Identity, MatMul, NearestMode, Pad, PadMode, Pool, PoolKind, PostOp, Reduce,
+        ReduceKind, Resize, ResizeMode, Softmax, Split, Squeeze, Transpose, Unary, UnaryKind, Unsqueeze,
+        Where,
     },
 };
 use triune_tensor::{DType, QuantParams};
@@ -347,7 +348,7 @@ fn what_no_model_expresses_is_named() {
     let fused = one(
         Op::Binary(Binary {
             kind: BinaryKind::Add,
-            epilogue: Epilogue { stages: vec![Stage::Activation(UnaryKind::Relu)] },
+            epilogue: Epilogue { post_ops: vec![PostOp::Activation(UnaryKind::Relu)] },
         }),
         &[(REAL, &[3]), (REAL, &[3])],
         &[],

@@ -8,8 +8,8 @@ use triune_graph::{
     format::onnx::{read_bytes, write},
     infer::infer,
     ops::{
-        Gather, GatherElements, GatherNd, Op, ScatterElements, ScatterKind, ScatterNd, ShapeOf, Stage, Unary,
-        UnaryKind,
+        Gather, GatherElements, GatherNd, Op, PostOp, ScatterElements, ScatterKind, ScatterNd, ShapeOf,
+        Unary, UnaryKind,
     },
     passes,
 };
@@ -108,7 +108,7 @@ fn what_onnx_lacks_is_an_error() {
     growth.step(0, 0);
     let mut graph = growth.finish();
     let Op::Conv(conv) = &mut graph.nodes[0].op else { panic!("no convolution") };
-    conv.epilogue.stages.push(Stage::Activation(UnaryKind::Relu));
+    conv.epilogue.post_ops.push(PostOp::Activation(UnaryKind::Relu));
     let error = write(&graph).unwrap_err().to_string();
     assert!(error.contains("Conv0") && error.contains("epilogue"), "{error}");
     graph.nodes[0].op = Op::Unary(Unary { kind: UnaryKind::Silu });

@@ -6,18 +6,18 @@ use passes_common::{Numbers, count, distance};
 use proptest::prelude::*;
 use triune_graph::{
     Graph, Op, ValueId,
-    ops::{BinaryKind, Epilogue, MatMul, Stage, UnaryKind},
+    ops::{BinaryKind, Epilogue, MatMul, PostOp, UnaryKind},
     passes::{fuse, quantize},
 };
 use triune_tensor::{DType, QuantParams};
 use triune_testing::{GraphBuilder, Tensor, interpret};
 
-fn stages(graph: &Graph) -> Vec<Vec<Stage>> {
+fn stages(graph: &Graph) -> Vec<Vec<PostOp>> {
     let epilogue = |op: &Op| match op {
-        Op::Conv(op) => Some(op.epilogue.stages.clone()),
-        Op::Gemm(op) => Some(op.epilogue.stages.clone()),
-        Op::MatMul(op) => Some(op.epilogue.stages.clone()),
-        Op::Binary(op) => Some(op.epilogue.stages.clone()),
+        Op::Conv(op) => Some(op.epilogue.post_ops.clone()),
+        Op::Gemm(op) => Some(op.epilogue.post_ops.clone()),
+        Op::MatMul(op) => Some(op.epilogue.post_ops.clone()),
+        Op::Binary(op) => Some(op.epilogue.post_ops.clone()),
         _ => None,
     };
     graph.nodes.iter().filter_map(|node| epilogue(&node.op)).collect()
@@ -187,7 +187,7 @@ fn swish_behind_a_convolution_becomes_its_table() {
     quantize(&mut graph).expect("a sound graph");
     fuse(&mut graph).expect("a sound graph");
     assert_eq!(graph.nodes.len(), 3, "{:#?}", graph.nodes);
-    assert!(matches!(&stages(&graph)[0][..], [Stage::Table { quant, .. }] if *quant == params));
+    assert!(matches!(&stages(&graph)[0][..], [PostOp::Table { quant, .. }] if *quant == params));
 }
 
 /// Two convolutions meet in an addition: the later one takes it, in its own operand's place.
@@ -214,7 +214,7 @@ fn additions_join_the_later_convolution() {
         assert_eq!(stages.len(), 2);
         assert_eq!(stages[0], []);
         match &stages[1][..] {
-            [Stage::Residual(residual), Stage::Clamp { .. }] => {
+            [PostOp::Residual(residual), PostOp::Clamp { .. }] => {
                 assert_eq!((residual.quant, residual.own_first), (Some(params), own_first));
             }
             other => panic!("{other:?}"),
@@ -229,7 +229,9 @@ fn float_conv(builder: &mut GraphBuilder, numbers: &mut Numbers, x: ValueId) -> 
 }
 
 /// Builds `body` on a float input, fuses, checks the numbers and returns the stages of what is left.
-fn fused(body: impl FnOnce(&mut GraphBuilder, &mut Numbers, ValueId) -> ValueId) -> (Graph, Vec<Vec<Stage>>) {
+fn fused(
+    body: impl FnOnce(&mut GraphBuilder, &mut Numbers, ValueId) -> ValueId,
+) -> (Graph, Vec<Vec<PostOp>>) {
     let numbers = &mut Numbers::new(31);
     let mut builder = GraphBuilder::new();
     let x = builder.input("x", DType::F32, &[1, CHANNELS, 4, 4]);
@@ -252,7 +254,7 @@ fn float_activations_join_products() {
         builder.binary(BinaryKind::Mul, gate, y)
     });
     assert_eq!(graph.nodes.len(), 1);
-    assert_eq!(stages, [[Stage::Activation(UnaryKind::Silu)]]);
+    assert_eq!(stages, [[PostOp::Activation(UnaryKind::Silu)]]);
     let (graph, stages) = fused(|builder, numbers, x| {
         let y = float_conv(builder, numbers, x);
         let gate = builder.unary(UnaryKind::HardSigmoid { alpha: 1.0 / 6.0, beta: 0.5 }, y);
@@ -261,7 +263,7 @@ fn float_activations_join_products() {
     });
     // One activation is all there is room for.
     assert_eq!(graph.nodes.len(), 2);
-    assert_eq!(stages, [[Stage::Activation(UnaryKind::HardSwish)]]);
+    assert_eq!(stages, [[PostOp::Activation(UnaryKind::HardSwish)]]);
 }
 
 #[test]
@@ -273,7 +275,7 @@ fn float_residuals_join_before_their_activation() {
     });
     assert_eq!(graph.nodes.len(), 1);
     match &stages[0][..] {
-        [Stage::Residual(residual), Stage::Activation(UnaryKind::Relu)] => {
+        [PostOp::Residual(residual), PostOp::Activation(UnaryKind::Relu)] => {
             assert_eq!((residual.quant, residual.own_first), (None, false));
         }
         other => panic!("{other:?}"),

@@ -6,8 +6,8 @@ use passes_common::{Numbers, count, distance};
 use triune_graph::{
     Constant, Graph, Op, Provenance, Value, ValueId,
     ops::{
-        BinaryKind, Concat, Flatten, GlobalPool, Identity, Pad, PadMode, PoolKind, Reduce, ReduceKind,
-        Reshape, Softmax, Stage, Transpose, Unary, UnaryKind,
+        BinaryKind, Concat, Flatten, GlobalPool, Identity, Pad, PadMode, PoolKind, PostOp, Reduce,
+        ReduceKind, Reshape, Softmax, Transpose, Unary, UnaryKind,
     },
     passes::{self, quantize},
 };
@@ -140,10 +140,10 @@ fn limits_before_quantization_become_a_clamp() {
         });
         let quantized = check(numbers, &graph, &[1, 3, 4, 4], out.scale);
         let stages = quantized.nodes.iter().find_map(|node| match &node.op {
-            Op::Conv(conv) => Some(conv.epilogue.stages.clone()),
+            Op::Conv(conv) => Some(conv.epilogue.post_ops.clone()),
             _ => None,
         });
-        let expected: Vec<Stage> = expected.map(|limits| Stage::Clamp { limits }).into_iter().collect();
+        let expected: Vec<PostOp> = expected.map(|limits| PostOp::Clamp { limits }).into_iter().collect();
         assert_eq!(stages, Some(expected), "{kind:?}");
     }
 }

@@ -82,7 +82,7 @@ impl Emitter<'_> {
     }
 
     fn element_like(&self, id: ValueId, at: &Stored, channels: usize) -> Result<ElementType, Error> {
-        match (self.stage.style, at.meaning) {
+        match (self.dialect.style, at.meaning) {
             (Some(style), Some(meaning)) => Ok(style.activation(meaning, channels)),
             _ => self.element(id, None, &at.form),
         }

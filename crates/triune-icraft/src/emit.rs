@@ -14,8 +14,8 @@ use triune_graph::{
 use triune_tensor::{DType, Shape, text::List};
 
 use super::{
+    commands::Compiled,
     form::{Form, Style, scalar, stored, tensor},
-    hardops::Compiled,
     source::{Integers, Meaning, Source},
 };
 use crate::Error;
@@ -50,9 +50,9 @@ fn number(table: &mut HashMap<String, i64>, key: &str) -> i64 {
     *table.entry(key.to_owned()).or_insert(next)
 }
 
-/// What a stage says.
+/// What documents of a step of the compiler say of a network, and in which words.
 #[derive(Clone, Debug)]
-pub(crate) struct Stage {
+pub(crate) struct Dialect {
     /// The words for quantized values; `None` for a network in reals.
     pub(crate) style: Option<Style>,
     /// Names of the operators on the accelerator, and how many channels of how many bytes make a block.
@@ -80,7 +80,7 @@ pub(super) struct Stored {
 
 pub(crate) struct Emitter<'a> {
     pub(crate) source: &'a Source,
-    pub(crate) stage: Stage,
+    pub(crate) dialect: Dialect,
     pub(crate) document: Document,
     ids: &'a mut Ids,
     pub(super) values: HashMap<ValueId, Vec<Stored>>,
@@ -97,12 +97,12 @@ pub(crate) struct Emitter<'a> {
 }
 
 impl<'a> Emitter<'a> {
-    pub(crate) fn new(source: &'a Source, stage: Stage, ids: &'a mut Ids) -> Self {
+    pub(crate) fn new(source: &'a Source, dialect: Dialect, ids: &'a mut Ids) -> Self {
         let target = Target::Host;
         let document = Document { name: source.graph.name.clone(), ..Document::default() };
         Self {
             source,
-            stage,
+            dialect,
             document,
             ids,
             values: HashMap::new(),
@@ -180,7 +180,7 @@ impl<'a> Emitter<'a> {
 
     /// Who runs a node.
     pub(crate) fn target_of(&self, node: &Node) -> Target {
-        let hardware = self.stage.hardware.as_ref().filter(|hardware| hardware.nodes.contains(&node.name));
+        let hardware = self.dialect.hardware.as_ref().filter(|hardware| hardware.nodes.contains(&node.name));
         hardware.map_or(Target::Host, |hardware| hardware.target)
     }
 
@@ -213,7 +213,7 @@ impl<'a> Emitter<'a> {
 
     /// What a value's integers mean at this stage.
     pub(crate) fn meaning(&self, id: ValueId) -> Option<Meaning> {
-        self.stage.style.and_then(|_| self.source.meaning(id))
+        self.dialect.style.and_then(|_| self.source.meaning(id))
     }
 
     /// Whether the value is known before the network runs.
@@ -223,7 +223,7 @@ impl<'a> Emitter<'a> {
 
     /// The form in which operators of the current target take what they would take in `form`: images in blocks.
     pub(crate) fn native(&self, id: ValueId, form: Form, meaning: Option<Meaning>) -> Form {
-        match (&self.stage.hardware, meaning) {
+        match (&self.dialect.hardware, meaning) {
             (Some(hardware), Some(meaning)) if self.target != Target::Host && form == Form::image() => {
                 let block = hardware.block_bytes / meaning.dtype.bytes();
                 Form::blocked(4, hardware.images.get(&id).copied().unwrap_or(block))
@@ -285,7 +285,7 @@ impl<'a> Emitter<'a> {
         form: &Form,
     ) -> Result<ElementType, Error> {
         let value = self.source.graph.value(id);
-        if let (Some(style), Some(meaning)) = (self.stage.style, meaning) {
+        if let (Some(style), Some(meaning)) = (self.dialect.style, meaning) {
             return Ok(style.activation(meaning, form.channels(&self.dims(id)?)));
         }
         let dtype = value.dtype.unwrap_or(DType::F32);
@@ -330,7 +330,7 @@ impl<'a> Emitter<'a> {
                 self.source.graph.value(id).name
             )));
         }
-        let integers = self.stage.style.and_then(|_| self.source.integers(id));
+        let integers = self.dialect.style.and_then(|_| self.source.integers(id));
         if let Some(integers) = integers {
             return self.integers(id, integers, &form.order, form.layout());
         }

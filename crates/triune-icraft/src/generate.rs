@@ -5,7 +5,7 @@ use std::ops::Range;
 use triune_device::{Command, DeviceSpec, command};
 use triune_graph::{Graph, ValueId};
 
-use super::{BLOCK_BYTES, core::Core};
+use super::{BLOCK_BYTES, accelerated::Accelerated};
 use crate::Error;
 use triune_compiler::{
     CompileOptions, PlanOptions, Program, border,
@@ -45,7 +45,7 @@ pub(crate) struct Placed {
 }
 
 impl Generated {
-    pub(crate) fn new(core: &Core, spec: &DeviceSpec, plan: &PlanOptions) -> Result<Self, Error> {
+    pub(crate) fn new(core: &Accelerated, spec: &DeviceSpec, plan: &PlanOptions) -> Result<Self, Error> {
         let graph = &core.graph;
         let end = |&id: &ValueId| {
             let value = graph.value(id);

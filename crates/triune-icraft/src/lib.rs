@@ -5,11 +5,13 @@
 //! and the last stage has the accelerator's commands.
 #![forbid(unsafe_code)]
 
+mod accelerated;
 mod address;
+mod commands;
 mod convert;
-mod core;
 mod deployment;
 mod emit;
+mod estimate;
 mod files;
 mod form;
 mod generate;
@@ -17,8 +19,6 @@ mod hardops;
 mod load;
 mod made;
 mod ops;
-mod outline;
-mod run;
 mod source;
 mod tags;
 #[cfg(test)]
@@ -34,18 +34,18 @@ use triune_graph::{
 pub use deployment::{
     Area, Cost, DeployedOp, DeploymentOptions, HardDeployment, LogicSegment, OnChip, PAGE, Role, ValuePlace,
 };
+pub use estimate::program;
 pub use files::read;
+pub use hardops::HardOps;
 pub use load::HardNetwork;
-pub use outline::program;
-pub use run::HardOps;
 pub use tags::PROGRAM_TAG;
 
+use accelerated::Accelerated;
 use address::Addresses;
-use core::Core;
-use emit::{Emitter, Hardware, Ids, Stage};
+use commands::Compiled;
+use emit::{Dialect, Emitter, Hardware, Ids};
 use form::Style;
 use generate::Generated;
-use hardops::Compiled;
 use source::Source;
 use triune_compiler::{PlanOptions, Report, adapt, bind_batch};
 pub use triune_runtime::Error;
@@ -144,27 +144,27 @@ impl Stages {
         let mut bound = bind_batch(model, 1)?;
         let source = Source::new(&bound)?;
         adapt(&mut bound, spec);
-        let core = Core::new(&core::prepared(&bound)?, &source, spec.int16)?;
+        let core = Accelerated::new(&accelerated::prepared(&bound)?, &source, spec.int16)?;
         let reals = match float {
             Some(float) => Some(Source::new(&bind_batch(float, 1)?)?),
             None => None,
         };
         let reals = reals.as_ref().unwrap_or(&source);
-        let in_reals = Stage { style: None, hardware: None };
+        let in_reals = Dialect { style: None, hardware: None };
         let parsed = Emitter::new(reals, in_reals.clone(), &mut ids).run(None)?;
         let optimized = Emitter::new(&reals.optimized()?, in_reals, &mut ids).run(None)?;
-        let mut stage = Stage { style: Some(accelerator.style()), hardware: None };
-        let quantized = Emitter::new(&source, stage.clone(), &mut ids).run(None)?;
-        stage.hardware = Some(Hardware {
+        let mut dialect = Dialect { style: Some(accelerator.style()), hardware: None };
+        let quantized = Emitter::new(&source, dialect.clone(), &mut ids).run(None)?;
+        dialect.hardware = Some(Hardware {
             nodes: core.nodes.clone(),
             target: accelerator.target(),
             block_bytes: BLOCK_BYTES,
-            images: core::images(&core, spec.border.image_channels as usize),
+            images: accelerated::images(&core, spec.border.image_channels as usize),
         });
-        let adapted = Emitter::new(&source, stage.clone(), &mut ids).run(None)?;
+        let adapted = Emitter::new(&source, dialect.clone(), &mut ids).run(None)?;
         let generated = Generated::new(&core, spec, plan)?;
         let mut hard = Compiled::new(&core, &generated, Addresses::new(accelerator, &generated)?);
-        let mut compiled = Emitter::new(&source, stage, &mut ids).after(&adapted).run(Some(&mut hard))?;
+        let mut compiled = Emitter::new(&source, dialect, &mut ids).after(&adapted).run(Some(&mut hard))?;
         compiled.tags = tags::network(spec, &hard)?;
         let title = |document: Document| Document {
             ai_target: Some(accelerator.target()),

@@ -12,7 +12,7 @@ use triune_graph::format::xir::{Attribute, Document, Operation, Value};
 use triune_tensor::memory;
 
 use super::{
-    hardops::STRIDES,
+    commands::STRIDES,
     tags::{PROGRAM_TAG, ProgramTag, VERSION},
 };
 use crate::Error;

@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 
 use super::{
+    hardops::rows,
     load::{HardNetwork, Step},
-    run::rows,
 };
 use crate::Error;
 

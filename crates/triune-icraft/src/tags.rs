@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use triune_device::DeviceSpec;
 use triune_graph::format::xir::Tags;
 
-use super::{address::Addresses, hardops::Compiled};
+use super::{address::Addresses, commands::Compiled};
 use crate::Error;
 use triune_compiler::{Program, TensorIo};
 use triune_runtime::Description;

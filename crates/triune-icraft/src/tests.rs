@@ -11,7 +11,7 @@ use triune_tensor::Requantize;
 
 use super::{
     HardNetwork, HardOps, Stages,
-    core::{self, Core},
+    accelerated::{self, Accelerated},
     source::Source,
 };
 use triune_compiler::{PlanOptions, TensorIo, adapt, bind_batch, compile_host};
@@ -92,7 +92,8 @@ fn cores_have_the_bits_of_the_host() {
             let source = Source::new(&bound).unwrap();
             adapt(&mut bound, &spec);
             assert_eq!(bound.requantize == Requantize::Fixed, name == "buyi");
-            let core = Core::new(&core::prepared(&bound).unwrap(), &source, spec.int16).unwrap();
+            let core =
+                Accelerated::new(&accelerated::prepared(&bound).unwrap(), &source, spec.int16).unwrap();
             let host = Device::new(DeviceSpec::builtin("host").unwrap()).unwrap();
             let (reference, _) = compile_host(core.graph.clone(), host.spec(), true, None).unwrap();
             let reference = Arc::new(reference);

@@ -10,8 +10,8 @@ use triune_memory::residency::Policy;
 
 use super::{
     HardNetwork,
+    estimate::{Estimate, HARD_OP},
     load::{Place, Step, Vendor, VendorStream},
-    outline::{HARD_OP, Outline},
 };
 use crate::Error;
 use triune_compiler::{Program, Residency};
@@ -19,7 +19,7 @@ use triune_compiler::{Program, Residency};
 /// The accelerator's part of a document of the vendor's compiler, its operators standing for their time alone.
 pub(super) fn network(document: &Document, path: &Path) -> Result<HardNetwork, Error> {
     let constants = Vendors::new(document, path)?;
-    let (program, steps, places) = Outline::new(document, path)?.program()?;
+    let (program, steps, places) = Estimate::new(document, path)?.program()?;
     let mut values = HashMap::new();
     let mut listed = Vec::with_capacity(steps.len());
     let mut at = 0;

@@ -7,7 +7,7 @@
 
 use std::{collections::BTreeMap, error::Error, fs, path::Path, process::ExitCode, time::Instant};
 
-use triune_graph::{Graph, Op, format::onnx, infer, ops::Stage, passes};
+use triune_graph::{Graph, Op, format::onnx, infer, ops::PostOp, passes};
 use triune_tensor::DType;
 use triune_testing::{Data, Tensor, interpret};
 
@@ -29,18 +29,18 @@ fn census(graph: &Graph) -> BTreeMap<String, usize> {
         let name = debug.split(['(', ' ']).next().unwrap_or_default();
         let integer = node.inputs[0].is_some_and(|id| graph.value(id).dtype.is_some_and(DType::is_quantized));
         let epilogue = match &node.op {
-            Op::Conv(op) => &op.epilogue.stages[..],
-            Op::Gemm(op) => &op.epilogue.stages[..],
-            Op::MatMul(op) => &op.epilogue.stages[..],
-            Op::Binary(op) => &op.epilogue.stages[..],
+            Op::Conv(op) => &op.epilogue.post_ops[..],
+            Op::Gemm(op) => &op.epilogue.post_ops[..],
+            Op::MatMul(op) => &op.epilogue.post_ops[..],
+            Op::Binary(op) => &op.epilogue.post_ops[..],
             _ => &[],
         };
         let stages: String = (epilogue.iter())
             .map(|stage| match stage {
-                Stage::Activation(_) => "+activation",
-                Stage::Clamp { .. } => "+clamp",
-                Stage::Table { .. } => "+table",
-                Stage::Residual(_) => "+residual",
+                PostOp::Activation(_) => "+activation",
+                PostOp::Clamp { .. } => "+clamp",
+                PostOp::Table { .. } => "+table",
+                PostOp::Residual(_) => "+residual",
             })
             .collect();
         *counts.entry(format!("{}{name}{stages}", if integer { "q8 " } else { "" })).or_default() += 1;

@@ -7,7 +7,7 @@ use triune_device::{
 };
 use triune_graph::{
     Constant, Node, ValueId,
-    ops::{AutoPad, Conv, Epilogue, Stage},
+    ops::{AutoPad, Conv, Epilogue, PostOp},
 };
 use triune_kernels::{ConvGeometry, Q8, QAdd};
 use triune_tensor::{
@@ -102,7 +102,7 @@ impl Lowering<'_> {
             && op.pad == [0; 4]
             && (dtype, weights.dtype()) == (DType::F32, DType::F32)
             && node.quant.is_none()
-            && !op.epilogue.stages.iter().any(|stage| matches!(stage, Stage::Residual(_)));
+            && !op.epilogue.post_ops.iter().any(|post_op| matches!(post_op, PostOp::Residual(_)));
         if !alone || self.bordered(x).is_some() || !self.is_plane_by_plane(node) {
             return Ok(false);
         }
@@ -124,13 +124,13 @@ impl Lowering<'_> {
             }
             None => None,
         };
-        let mut stages = op.epilogue.stages.as_slice();
+        let mut post_ops = op.epilogue.post_ops.as_slice();
         let mut activation = UnaryKind::Identity;
-        if let [Stage::Activation(kind), rest @ ..] = stages {
+        if let [PostOp::Activation(kind), rest @ ..] = post_ops {
             activation = *kind;
-            stages = rest;
+            post_ops = rest;
         }
-        let target = if stages.is_empty() { output } else { self.temporary(&output, DType::F32) };
+        let target = if post_ops.is_empty() { output } else { self.temporary(&output, DType::F32) };
         let first = if addend.is_some() { UnaryKind::Identity } else { activation };
         // Not in place: an output that is read again cannot be written where the caller has it.
         let product = if addend.is_some() { self.temporary(&output, DType::F32) } else { target };
@@ -138,7 +138,7 @@ impl Lowering<'_> {
         if let Some(addend) = addend {
             self.emit_binary(node, BinaryKind::Add, &product, &addend, &target, activation)?;
         }
-        self.float_stages(node, &target, stages, &output)?;
+        self.float_post_ops(node, &target, post_ops, &output)?;
         Ok(true)
     }
 
@@ -172,21 +172,21 @@ impl Lowering<'_> {
         input: &View,
         output: &View,
     ) -> Result<(), Error> {
-        // The command adds before it activates; stages in another order run as commands of their own.
-        let mut stages = product.epilogue.stages.as_slice();
+        // The command adds before it activates; post-ops in another order run as commands of their own.
+        let mut post_ops = product.epilogue.post_ops.as_slice();
         let mut residual = None;
-        if let [Stage::Residual(_), rest @ ..] = stages {
+        if let [PostOp::Residual(_), rest @ ..] = post_ops {
             residual = Some(self.residual(node, output)?);
-            stages = rest;
+            post_ops = rest;
         }
         let mut activation = UnaryKind::Identity;
-        if let [Stage::Activation(kind), rest @ ..] = stages {
+        if let [PostOp::Activation(kind), rest @ ..] = post_ops {
             activation = *kind;
-            stages = rest;
+            post_ops = rest;
         }
         let bias = self.float_bias(node, product)?;
         let weights = self.weights(node, product)?;
-        let target = if stages.is_empty() { *output } else { self.temporary(output, DType::F32) };
+        let target = if post_ops.is_empty() { *output } else { self.temporary(output, DType::F32) };
         let command = FConv {
             input: self.map(input)?,
             output: self.map(&target)?,
@@ -199,7 +199,7 @@ impl Lowering<'_> {
         let mut touched = vec![input, &target];
         touched.extend(&residual);
         self.emit(command, &touched);
-        self.float_stages(node, &target, stages, output)
+        self.float_post_ops(node, &target, post_ops, output)
     }
 
     fn float_bias(
@@ -239,7 +239,7 @@ impl Lowering<'_> {
                 format!("{} weight scales for {channels} channels", scales.len()),
             ));
         }
-        let epilogue = self.integer_epilogue(node, &product.epilogue.stages, y_quant, output)?;
+        let epilogue = self.integer_epilogue(node, &product.epilogue.post_ops, y_quant, output)?;
         let multiplier = scales
             .iter()
             .map(|&scale| self.factor(node, x_quant.scale * scale / epilogue.target.scale, output.dtype))
@@ -338,30 +338,30 @@ impl Lowering<'_> {
     fn integer_epilogue<'s>(
         &mut self,
         node: &Node,
-        stages: &'s [Stage],
+        post_ops: &'s [PostOp],
         y_quant: QuantParams,
         output: &View,
     ) -> Result<IntegerEpilogue<'s>, Error> {
         let range = integer_range(output.dtype);
-        let joined = stages.iter().any(|stage| !matches!(stage, Stage::Clamp { .. }));
+        let joined = post_ops.iter().any(|post_op| !matches!(post_op, PostOp::Clamp { .. }));
         if output.dtype == DType::I16 && joined {
             return Err(Error::unsupported(node, "a function or an addition fused into a 16-bit operator"));
         }
-        let meaning = |stage: &Stage| match stage {
-            Stage::Table { quant, .. } => Some(*quant),
-            Stage::Residual(residual) => residual.quant,
-            Stage::Clamp { .. } | Stage::Activation(_) => None,
+        let meaning = |post_op: &PostOp| match post_op {
+            PostOp::Table { quant, .. } => Some(*quant),
+            PostOp::Residual(residual) => residual.quant,
+            PostOp::Clamp { .. } | PostOp::Activation(_) => None,
         };
         let mut epilogue = IntegerEpilogue {
-            target: stages.iter().find_map(meaning).unwrap_or(y_quant),
+            target: post_ops.iter().find_map(meaning).unwrap_or(y_quant),
             clamp: range,
             table: None,
             add: None,
             residual: None,
         };
-        for (index, stage) in stages.iter().enumerate() {
-            match stage {
-                Stage::Clamp { limits } => {
+        for (index, post_op) in post_ops.iter().enumerate() {
+            match post_op {
+                PostOp::Clamp { limits } => {
                     let clamp = match &mut epilogue.add {
                         Some(add) => &mut add.clamp,
                         None if epilogue.table.is_none() => &mut epilogue.clamp,
@@ -369,16 +369,16 @@ impl Lowering<'_> {
                     };
                     *clamp = [clamp[0].max(limits[0]), clamp[1].min(limits[1])];
                 }
-                Stage::Table { table, .. } if epilogue.table.is_none() && epilogue.add.is_none() => {
+                PostOp::Table { table, .. } if epilogue.table.is_none() && epilogue.add.is_none() => {
                     epilogue.table = Some(table);
                 }
-                Stage::Residual(residual) if epilogue.add.is_none() => {
+                PostOp::Residual(residual) if epilogue.add.is_none() => {
                     let own = residual
                         .quant
                         .ok_or_else(|| Error::unsupported(node, "an addition without scales"))?;
                     let other = self.operand_quant(node, node.inputs.len() - 1)?;
                     let view = self.residual(node, output)?;
-                    let sum = stages[index + 1..].iter().find_map(meaning).unwrap_or(y_quant);
+                    let sum = post_ops[index + 1..].iter().find_map(meaning).unwrap_or(y_quant);
                     let own = (q8(output.dtype, own), own.scale);
                     let other = (q8(view.dtype, other), other.scale);
                     let (a, b) = if residual.own_first { (own, other) } else { (other, own) };
@@ -397,7 +397,7 @@ impl Lowering<'_> {
                     epilogue.add = Some(QAdd { conv_is_a: residual.own_first, ..add });
                     epilogue.residual = Some(view);
                 }
-                Stage::Table { .. } | Stage::Residual(_) | Stage::Activation(_) => {
+                PostOp::Table { .. } | PostOp::Residual(_) | PostOp::Activation(_) => {
                     return Err(Error::unsupported(node, "an epilogue in an order that no command has"));
                 }
             }

@@ -3,7 +3,7 @@
 use triune_device::command::{self, AddParams, FBinary, FUnary, QMul, RequantTarget, Table};
 use triune_graph::{
     Node,
-    ops::{Binary, BinaryKind, Stage, UnaryKind},
+    ops::{Binary, BinaryKind, PostOp, UnaryKind},
     passes,
 };
 use triune_kernels::QAdd;
@@ -77,14 +77,14 @@ impl Lowering<'_> {
             if dtype == DType::F32 {
                 return self.float_binary(node, op, &a_view, &b_view, &output);
             }
-            if !op.epilogue.stages.is_empty() {
+            if !op.epilogue.post_ops.is_empty() {
                 return Err(Error::unsupported(node, "an epilogue that no command has"));
             }
             return self.typed_binary(node, op.kind, &a_view, &b_view, &output);
         }
         let mut clamp = integer_range(dtype);
-        for stage in &op.epilogue.stages {
-            let Stage::Clamp { limits } = stage else {
+        for post_op in &op.epilogue.post_ops {
+            let PostOp::Clamp { limits } = post_op else {
                 return Err(Error::unsupported(node, "an epilogue that no command has"));
             };
             clamp = [clamp[0].max(limits[0]), clamp[1].min(limits[1])];
@@ -183,15 +183,15 @@ impl Lowering<'_> {
         b: &View,
         output: &View,
     ) -> Result<(), Error> {
-        let mut stages = op.epilogue.stages.as_slice();
+        let mut post_ops = op.epilogue.post_ops.as_slice();
         let mut activation = UnaryKind::Identity;
-        if let [Stage::Activation(kind), rest @ ..] = stages {
+        if let [PostOp::Activation(kind), rest @ ..] = post_ops {
             activation = *kind;
-            stages = rest;
+            post_ops = rest;
         }
-        let target = if stages.is_empty() { *output } else { self.temporary(output, DType::F32) };
+        let target = if post_ops.is_empty() { *output } else { self.temporary(output, DType::F32) };
         self.emit_binary(node, op.kind, a, b, &target, activation)?;
-        self.float_stages(node, &target, stages, output)
+        self.float_post_ops(node, &target, post_ops, output)
     }
 
     pub(super) fn emit_binary(
@@ -213,20 +213,20 @@ impl Lowering<'_> {
     }
 
     /// Runs what is left of a float epilogue as commands of their own, from `from` into `output`.
-    pub(super) fn float_stages(
+    pub(super) fn float_post_ops(
         &mut self,
         node: &Node,
         from: &View,
-        stages: &[Stage],
+        post_ops: &[PostOp],
         output: &View,
     ) -> Result<(), Error> {
         let mut from = *from;
-        for (index, stage) in stages.iter().enumerate() {
-            let last = index + 1 == stages.len();
+        for (index, post_op) in post_ops.iter().enumerate() {
+            let last = index + 1 == post_ops.len();
             let to = if last { *output } else { self.temporary(output, DType::F32) };
-            match stage {
-                Stage::Activation(kind) => self.float_unary(node, *kind, &from, &to)?,
-                Stage::Residual(_) => {
+            match post_op {
+                PostOp::Activation(kind) => self.float_unary(node, *kind, &from, &to)?,
+                PostOp::Residual(_) => {
                     let id = operand(node, node.inputs.len() - 1)?;
                     let other = self.view(id)?;
                     let other = other
@@ -234,7 +234,7 @@ impl Lowering<'_> {
                         .ok_or_else(|| Error::unsupported(node, "a fused addition of another shape"))?;
                     self.emit_binary(node, BinaryKind::Add, &from, &other, &to, UnaryKind::Identity)?;
                 }
-                Stage::Clamp { .. } | Stage::Table { .. } => {
+                PostOp::Clamp { .. } | PostOp::Table { .. } => {
                     return Err(Error::unsupported(node, "an integer epilogue behind a float operator"));
                 }
             }

@@ -6,7 +6,7 @@ use triune_device::{
 };
 use triune_graph::{
     Constant, Node, ValueId,
-    ops::{Epilogue, Gemm, MatMul, Stage},
+    ops::{Epilogue, Gemm, MatMul, PostOp},
 };
 use triune_kernels::ConvGeometry;
 use triune_tensor::{DType, Shape, function::UnaryKind};
@@ -45,7 +45,7 @@ impl Lowering<'_> {
             return self.integer_matmul(node, op, [a, b, y]);
         }
         let output = self.place(y, Form::Dense)?;
-        if a_dims.last() == Some(&0) && a_dtype == DType::F32 && op.epilogue.stages.is_empty() {
+        if a_dims.last() == Some(&0) && a_dtype == DType::F32 && op.epilogue.post_ops.is_empty() {
             // Sums of nothing.
             return self.fill(&output, 0);
         }
@@ -63,7 +63,7 @@ impl Lowering<'_> {
             }
         }
         let computes = !(a_dtype.is_half() || a_dtype.is_storage() || a_dtype == DType::Bool);
-        if typed && computes && a_dims.rank() >= 2 && b_dims.rank() >= 2 && op.epilogue.stages.is_empty() {
+        if typed && computes && a_dims.rank() >= 2 && b_dims.rank() >= 2 && op.epilogue.post_ops.is_empty() {
             return self.typed_matmul(node, [a, b, y]);
         }
         if a_dtype != DType::F32 || a_dims.rank() < 2 || b_dims.rank() < 2 {
@@ -173,8 +173,8 @@ impl Lowering<'_> {
             return Err(wrong());
         }
         // A table behind it stands for the result from what the product makes.
-        let made = op.epilogue.stages.iter().find_map(|stage| match stage {
-            Stage::Table { quant, .. } => Some(*quant),
+        let made = op.epilogue.post_ops.iter().find_map(|post_op| match post_op {
+            PostOp::Table { quant, .. } => Some(*quant),
             _ => None,
         });
         let result = match made {
@@ -187,8 +187,8 @@ impl Lowering<'_> {
         let (a_view, transpose_a) = self.matrices(a)?;
         let (b_view, transpose_b) = self.matrices(b)?;
         let placed = self.place(y, Form::Dense)?;
-        let stages = &op.epilogue.stages;
-        let output = if stages.is_empty() { placed } else { self.temporary(&placed, dtype) };
+        let post_ops = &op.epilogue.post_ops;
+        let output = if post_ops.is_empty() { placed } else { self.temporary(&placed, dtype) };
         let [batch, m, n, k] = extents([own.iter().product(), *m, *n, *k])?;
         let command = QMatMul {
             batch,
@@ -208,17 +208,17 @@ impl Lowering<'_> {
             rounding: self.graph.rounding,
         };
         self.emit(command, &[&a_view, &b_view, &output]);
-        if stages.is_empty() {
+        if post_ops.is_empty() {
             return Ok(());
         }
         let mut table: [u8; 256] = std::array::from_fn(|byte| byte as u8);
         for entry in &mut table {
-            for stage in stages {
+            for post_op in post_ops {
                 let q = if dtype == DType::I8 { i32::from(entry.cast_signed()) } else { i32::from(*entry) };
-                *entry = match stage {
-                    Stage::Clamp { limits } => q.max(limits[0]).min(limits[1]) as u8,
-                    Stage::Table { table, .. } => table[usize::from(*entry)],
-                    Stage::Activation(_) | Stage::Residual(_) => return Err(wrong()),
+                *entry = match post_op {
+                    PostOp::Clamp { limits } => q.max(limits[0]).min(limits[1]) as u8,
+                    PostOp::Table { table, .. } => table[usize::from(*entry)],
+                    PostOp::Activation(_) | PostOp::Residual(_) => return Err(wrong()),
                 };
             }
         }
@@ -259,13 +259,13 @@ impl Lowering<'_> {
         let (a_view, transpose_a) = self.matrices(operand(node, 0)?)?;
         let (b_view, transpose_b) = self.matrices(b)?;
         let output = self.place(y, Form::Dense)?;
-        let mut stages = op.epilogue.stages.as_slice();
+        let mut post_ops = op.epilogue.post_ops.as_slice();
         let mut activation = UnaryKind::Identity;
-        if let [Stage::Activation(kind), rest @ ..] = stages {
+        if let [PostOp::Activation(kind), rest @ ..] = post_ops {
             activation = *kind;
-            stages = rest;
+            post_ops = rest;
         }
-        let target = if stages.is_empty() { output } else { self.temporary(&output, DType::F32) };
+        let target = if post_ops.is_empty() { output } else { self.temporary(&output, DType::F32) };
         let [batch, m, n, k] = extents([batch, m, n, k])?;
         let command = FMatMul {
             batch,
@@ -282,7 +282,7 @@ impl Lowering<'_> {
             activation,
         };
         self.emit(command, &[&a_view, &b_view, &target]);
-        self.float_stages(node, &target, stages, &output)
+        self.float_post_ops(node, &target, post_ops, &output)
     }
 
     /// A constant matrix as weights of N output and K input channels, given as (K, N) or, if `transposed`, as (N, K).

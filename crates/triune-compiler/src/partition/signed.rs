@@ -106,12 +106,13 @@ fn signed_outputs(graph: &mut Graph) -> (Vec<bool>, Vec<Node>) {
             Some(Node { op: Op::Gemm(op), quant: Some(quant), .. }) => (Some(&mut op.epilogue), Some(quant)),
             _ => (None, None),
         };
-        let plain = epilogue
-            .filter(|epilogue| epilogue.stages.iter().all(|stage| matches!(stage, ops::Stage::Clamp { .. })));
+        let plain = epilogue.filter(|epilogue| {
+            epilogue.post_ops.iter().all(|stage| matches!(stage, ops::PostOp::Clamp { .. }))
+        });
         match (plain, quant) {
             (Some(epilogue), Some(quant)) if !read.contains(&id) => {
-                for stage in &mut epilogue.stages {
-                    if let ops::Stage::Clamp { limits } = stage {
+                for stage in &mut epilogue.post_ops {
+                    if let ops::PostOp::Clamp { limits } = stage {
                         *limits = limits.map(|limit| limit.saturating_sub(128));
                     }
                 }

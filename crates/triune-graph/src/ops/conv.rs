@@ -44,22 +44,22 @@ pub struct Conv {
     pub epilogue: Epilogue,
 }
 
-/// Steps fused behind a convolution or matrix product, applied in order to each result.
+/// Functions fused behind a convolution or matrix product (post-ops), applied in order to each result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Epilogue {
-    /// The steps.
-    pub stages: Vec<Stage>,
+    /// The functions.
+    pub post_ops: Vec<PostOp>,
 }
 
-/// One fused step. In an integer operator, `quant` is the meaning of the 8-bit integer that *enters* the step: the
-/// first step's `quant` is what the accumulator is requantized to; without steps that is the output value's.
+/// One of them. In an integer operator, `quant` is the meaning of the 8-bit integer that *enters* it: the
+/// first one's `quant` is what the accumulator is requantized to; without any that is the output value's.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Stage {
+pub enum PostOp {
     /// Float operators only: an activation function.
     Activation(UnaryKind),
     /// Integer operators only: limits on the integer that the accumulator (or the addition before it) is rounded to.
     Clamp {
-        /// Smallest and largest integer, in the domain of the output value's quantization (or the next stage's).
+        /// Smallest and largest integer, in the domain of the output value's quantization (or the next one's).
         limits: [i32; 2],
     },
     /// Integer operators only: a map of the 256 byte patterns.
@@ -147,7 +147,7 @@ fn check_bias(at: &Operands<'_>, channels: usize) -> Result<(), Error> {
 impl Epilogue {
     /// An error unless a fused addend, the node's last operand, has the result's shape.
     pub(super) fn check(&self, at: &Operands<'_>, shape: Shape) -> Result<(), Error> {
-        if self.stages.iter().any(|stage| matches!(stage, Stage::Residual(_))) {
+        if self.post_ops.iter().any(|post_op| matches!(post_op, PostOp::Residual(_))) {
             let addend = at.input(at.inputs.len().saturating_sub(1))?;
             if addend.shape != shape {
                 return Err(at.wrong(format!("fused addend {} of a result {shape}", addend.shape)));

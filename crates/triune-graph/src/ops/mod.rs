@@ -25,7 +25,7 @@ mod warp;
 mod window;
 
 pub use control::{Body, If, Loop, Map, Scan, ScanAxis};
-pub use conv::{AutoPad, Conv, Epilogue, Residual, Stage};
+pub use conv::{AutoPad, Conv, Epilogue, PostOp, Residual};
 pub use dynamic::{
     CondTake, Determinant, Hosted, LinearAttention, NGramWeight, NGrams, Nms, NonMaxSuppression, NonZero,
     RoiAlign, SequenceOp, Unique,

@@ -99,7 +99,7 @@ impl Affine {
                     beta.iter().zip(&mean).zip(&scale).map(|((beta, mean), scale)| beta - mean * scale);
                 ((*node.inputs.first()?)?, scale.clone(), shift.collect::<Vec<f64>>(), true)
             }
-            Op::Binary(op) if op.epilogue.stages.is_empty() && channels <= MOST_CHANNELS => {
+            Op::Binary(op) if op.epilogue.post_ops.is_empty() && channels <= MOST_CHANNELS => {
                 let operands = [(*node.inputs.first()?)?, (*node.inputs.get(1)?)?];
                 let known = operands.iter().position(|&id| rewriter.value(id).constant.is_some())?;
                 let x = operands[1 - known];

@@ -8,7 +8,7 @@ mod integer;
 use super::rewrite::Rewriter;
 use crate::{
     Error, Graph, Node, Op, ValueId,
-    ops::{Epilogue, Residual, Stage},
+    ops::{Epilogue, PostOp, Residual},
 };
 use smallvec::smallvec;
 
@@ -52,17 +52,17 @@ fn epilogue_mut(op: &mut Op) -> Option<&mut Epilogue> {
     }
 }
 
-/// Lets the node that makes `input` (for nobody else than `follower`) make `output` itself, after `stage`.
+/// Lets the node that makes `input` (for nobody else than `follower`) make `output` itself, after `post_op`.
 fn append(
     rewriter: &mut Rewriter<'_>,
     follower: usize,
     input: ValueId,
     output: ValueId,
-    stage: Stage,
+    post_op: PostOp,
 ) -> Option<()> {
     let (maker, node) = rewriter.producer(input)?;
     let mut node = node.clone();
-    epilogue_mut(&mut node.op)?.stages.push(stage);
+    epilogue_mut(&mut node.op)?.post_ops.push(post_op);
     node.outputs = smallvec![Some(output)];
     if let (Some(own), Some(last)) = (&mut node.quant, &rewriter.get(follower)?.quant) {
         (own.dtype, own.result) = (last.dtype, last.result);
@@ -81,7 +81,7 @@ fn absorb_residual(
 ) -> Option<()> {
     let node = rewriter.get(addition)?;
     let Op::Binary(binary) = &node.op else { return None };
-    let (after, sum) = (binary.epilogue.stages.clone(), node.quant.clone());
+    let (after, sum) = (binary.epilogue.post_ops.clone(), node.quant.clone());
     let (&[Some(a), Some(b)], &[Some(output)]) = (&node.inputs[..], &node.outputs[..]) else { return None };
     // A node may only start once both operands exist, so it moves to where the addition stood; of two convolutions the
     // later one moves less.
@@ -100,8 +100,8 @@ fn absorb_residual(
     let own_first = own == a;
     let quant = node.quant.as_ref().map(|quant| quant.result);
     let epilogue = epilogue_mut(&mut node.op)?;
-    epilogue.stages.push(Stage::Residual(Residual { quant, own_first }));
-    epilogue.stages.extend(after);
+    epilogue.post_ops.push(PostOp::Residual(Residual { quant, own_first }));
+    epilogue.post_ops.extend(after);
     node.inputs.resize(3, None);
     if let (Some(quant), Some(sum)) = (&mut node.quant, sum) {
         quant.operands.resize(node.inputs.len(), None);

@@ -56,9 +56,9 @@ pub(super) fn spell_out(graph: &mut Graph) -> Result<bool, Error> {
 
 fn may_be_spelled_out(node: &Node) -> bool {
     match &node.op {
-        Op::Conv(op) => node.quant.is_none() && op.epilogue.stages.is_empty(),
+        Op::Conv(op) => node.quant.is_none() && op.epilogue.post_ops.is_empty(),
         Op::Gemm(_) | Op::Binary(Binary { kind: BinaryKind::Pow, .. }) => node.quant.is_none(),
-        Op::MatMul(op) => node.quant.is_none() && op.epilogue.stages.is_empty(),
+        Op::MatMul(op) => node.quant.is_none() && op.epilogue.post_ops.is_empty(),
         Op::Softmax(_)
         | Op::GlobalPool(_)
         | Op::Pool(_)
@@ -143,7 +143,7 @@ impl Site<'_, '_> {
         };
         let row = addend.is_none_or(|id| self.rewriter.value(id).constant.as_ref().is_some_and(is_row));
         let factors = op.alpha != 1.0 || addend.is_some() && op.beta != 1.0;
-        if !op.epilogue.stages.is_empty() || known && row && !factors {
+        if !op.epilogue.post_ops.is_empty() || known && row && !factors {
             return None;
         }
         if !known {

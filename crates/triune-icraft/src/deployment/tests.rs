@@ -16,7 +16,7 @@ use triune_kernels::{Isa, Pool};
 use triune_memory::residency::Policy;
 
 use super::{DeploymentOptions, HardDeployment, OnChip, PAGE, ValuePlace};
-use crate::{HardNetwork, HardOps, Stages, load::Place, run::rows};
+use crate::{HardNetwork, HardOps, Stages, hardops::rows, load::Place};
 use triune_compiler::{PlanOptions, Program};
 use triune_runtime::Device;
 

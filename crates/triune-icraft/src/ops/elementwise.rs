@@ -104,7 +104,7 @@ impl Emitter<'_> {
     }
 
     pub(super) fn binary(&mut self, node: &Node, op: &Binary) -> Result<(), Error> {
-        if !op.epilogue.stages.is_empty() {
+        if !op.epilogue.post_ops.is_empty() {
             return Err(Error::unsupported(node, "it is fused with what follows"));
         }
         let factor = |beta: f64| {
@@ -241,7 +241,7 @@ impl Emitter<'_> {
         form: &Form,
     ) -> Result<usize, Error> {
         let wrong = || Error::unsupported(node, "an operand's extents do not fit its elements");
-        if let Some(integers) = self.stage.style.and_then(|_| self.source.integers(id)) {
+        if let Some(integers) = self.dialect.style.and_then(|_| self.source.integers(id)) {
             let mut integers = integers.clone();
             integers.axis += shape.rank() - integers.constant.shape().rank();
             integers.constant = integers.constant.reshaped(shape).ok_or_else(wrong)?;

@@ -23,7 +23,7 @@ impl Emitter<'_> {
     pub(super) fn identity(&mut self, node: &Node) -> Result<(), Error> {
         let (x, y) = ends(node)?;
         let (from, to) = (self.meaning(x), self.meaning(y));
-        if self.constant(x).is_none() && (from == to || self.stage.style.is_none()) {
+        if self.constant(x).is_none() && (from == to || self.dialect.style.is_none()) {
             let axes: Vec<usize> = (0..self.dims(x)?.rank()).collect();
             return self.alias(y, x, &axes);
         }

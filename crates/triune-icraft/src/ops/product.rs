@@ -28,7 +28,7 @@ struct Weights {
 
 impl Emitter<'_> {
     pub(super) fn conv(&mut self, node: &Node, op: &Conv) -> Result<(), Error> {
-        if !op.epilogue.stages.is_empty() {
+        if !op.epilogue.post_ops.is_empty() {
             return Err(Error::unsupported(node, "it is fused with what follows"));
         }
         let x = self.taken(node, 0, &Form::image())?;
@@ -58,7 +58,7 @@ impl Emitter<'_> {
 
     pub(super) fn gemm(&mut self, node: &Node, op: &Gemm) -> Result<(), Error> {
         let has_bias = node.inputs.get(2).copied().flatten().is_some();
-        if op.trans_a || op.alpha != 1.0 || (has_bias && op.beta != 1.0) || !op.epilogue.stages.is_empty() {
+        if op.trans_a || op.alpha != 1.0 || (has_bias && op.beta != 1.0) || !op.epilogue.post_ops.is_empty() {
             return Err(Error::unsupported(node, "a matrix product of a transposed or scaled operand"));
         }
         if self.constant(input(node, 1)?).is_none() {
@@ -153,7 +153,7 @@ impl Emitter<'_> {
         let meanings = self.meanings(node);
         let weights = self.weights(id, axis);
         let (Some(weights), Some((x, y))) = (weights, meanings) else {
-            let (style, integers) = (self.stage.style, self.source.integers(id));
+            let (style, integers) = (self.dialect.style, self.source.integers(id));
             let weights = match (self.constant(id), integers) {
                 (Some(_), Some(integers)) if style.is_some() => {
                     self.integers(id, integers, order, axes(layout))?
@@ -188,7 +188,7 @@ impl Emitter<'_> {
 
     /// The blocks that a convolution's weights lie in, when the accelerator runs it.
     fn weight_blocks(&self, node: &Node, groups: usize) -> Result<Option<Blocks>, Error> {
-        let Some(hardware) = self.stage.hardware.as_ref().filter(|_| self.target != Target::Host) else {
+        let Some(hardware) = self.dialect.hardware.as_ref().filter(|_| self.target != Target::Host) else {
             return Ok(None);
         };
         let (x, w) = (input(node, 0)?, input(node, 1)?);
@@ -212,7 +212,7 @@ impl Emitter<'_> {
 
     /// Signed weights of zero point 0, when that is what is behind the constant.
     fn weights(&self, id: ValueId, axis: usize) -> Option<Weights> {
-        self.stage.style?;
+        self.dialect.style?;
         let Integers { constant, scales, axis: own, zero_points } = self.source.integers(id)?;
         let all = |wanted: i64| zero_points.iter().all(|&zero_point| zero_point == wanted);
         if scales.len() != 1 && *own != axis {
@@ -239,7 +239,7 @@ impl Emitter<'_> {
         along: i64,
         blocks: Option<Blocks>,
     ) -> Result<(Scale, Vec<f32>), Error> {
-        if self.stage.style != Some(Style::Fixed) {
+        if self.dialect.style != Some(Style::Fixed) {
             let scales = match (weights.scales.as_slice(), blocks) {
                 (&[scale], _) => Runs { axis: -1, runs: vec![(1, scale)] },
                 (scales, Some(blocks)) => Runs::from_values(along, repeated(scales.to_vec(), blocks.outputs)),

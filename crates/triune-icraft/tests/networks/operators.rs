@@ -569,7 +569,7 @@ const REFUSED: &[(&str, &str, Build)] = &[
 ];
 
 fn relued() -> ops::Epilogue {
-    ops::Epilogue { stages: vec![ops::Stage::Activation(U::Relu)] }
+    ops::Epilogue { post_ops: vec![ops::PostOp::Activation(U::Relu)] }
 }
 
 fn resized(builder: &mut GraphBuilder, x: ValueId, scales: &[f32], mode: ops::ResizeMode) -> ValueId {

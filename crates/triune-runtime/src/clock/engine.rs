@@ -15,7 +15,7 @@ use triune_device::timing::Span;
 /// Units of work of a run on its cores. With times up to [`MAX_NANOS`], rounding a rate up shortens no whole run.
 const WORK: u128 = 1 << 96;
 
-/// Longest time that one stage of a run can take: some 19 hours. Its square stays below [`WORK`].
+/// Longest time that one phase of a run can take: some 19 hours. Its square stays below [`WORK`].
 const MAX_NANOS: u64 = 1 << 46;
 
 /// Most cores of a device, as its description allows.
@@ -107,7 +107,7 @@ pub struct Stamp {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum Phase {
     /// Will be called at a time that is known.
     Due,
     Call,
@@ -119,7 +119,7 @@ enum Stage {
 #[derive(Debug)]
 struct Run {
     demand: Arc<Demand>,
-    stage: Stage,
+    phase: Phase,
     /// Units of work that are left, as of `Engine::since`.
     left: u128,
     stamp: Stamp,
@@ -187,7 +187,7 @@ impl Engine {
         self.submitted += 1;
         debug_assert_eq!(demand.cores >> (self.waiting.len() - 1) >> 1, 0);
         let stamp = Stamp { instance, queued: at, ..Stamp::default() };
-        self.runs.insert(id, Run { demand: Arc::clone(demand), stage: Stage::Due, left: WORK, stamp });
+        self.runs.insert(id, Run { demand: Arc::clone(demand), phase: Phase::Due, left: WORK, stamp });
         self.timers.push(Reverse((at, id)));
         id
     }
@@ -264,22 +264,22 @@ impl Engine {
         }
     }
 
-    /// Gives back what a run held in the stage that ends.
+    /// Gives back what a run held in the phase that ends.
     fn leave(&mut self, id: u64) {
         let Some(run) = self.runs.get_mut(&id) else { return };
-        match run.stage {
-            Stage::Due | Stage::Call => {}
-            Stage::Input => {
+        match run.phase {
+            Phase::Due | Phase::Call => {}
+            Phase::Input => {
                 run.stamp.input.end = self.now;
                 self.links[0].taken = None;
                 self.link_busy[0] += run.demand.input;
             }
-            Stage::Output => {
+            Phase::Output => {
                 run.stamp.output.end = self.now;
                 self.links[1].taken = None;
                 self.link_busy[1] += run.demand.output;
             }
-            Stage::Compute => {
+            Phase::Compute => {
                 run.stamp.compute.end = self.now;
                 self.idle |= run.demand.cores;
                 self.active -= run.demand.cores.count_ones();
@@ -292,27 +292,27 @@ impl Engine {
         }
     }
 
-    /// Queues a run for its next stage that takes time; gives its stamp, and forgets it, when there is none.
+    /// Queues a run for its next phase that takes time; gives its stamp, and forgets it, when there is none.
     fn enter(&mut self, id: u64) -> Option<Stamp> {
         let now = self.now;
         let run = self.runs.get_mut(&id)?;
         let (demand, stamp) = (&run.demand, &mut run.stamp);
         let nothing = Span { start: now, end: now };
-        if run.stage == Stage::Due && demand.call > 0 {
-            run.stage = Stage::Call;
+        if run.phase == Phase::Due && demand.call > 0 {
+            run.phase = Phase::Call;
             self.timers.push(Reverse((now.saturating_add(demand.call), id)));
             return None;
         }
-        if matches!(run.stage, Stage::Due | Stage::Call) {
+        if matches!(run.phase, Phase::Due | Phase::Call) {
             if demand.input > 0 {
-                run.stage = Stage::Input;
+                run.phase = Phase::Input;
                 self.links[0].waiting.insert((now, id));
                 return None;
             }
             stamp.input = nothing;
         }
-        if matches!(run.stage, Stage::Due | Stage::Call | Stage::Input) {
-            run.stage = Stage::Compute;
+        if matches!(run.phase, Phase::Due | Phase::Call | Phase::Input) {
+            run.phase = Phase::Compute;
             for (core, waiting) in self.waiting.iter_mut().enumerate() {
                 if demand.cores >> core & 1 == 1 {
                     waiting.insert((now, id));
@@ -320,9 +320,9 @@ impl Engine {
             }
             return None;
         }
-        if run.stage == Stage::Compute {
+        if run.phase == Phase::Compute {
             if demand.output > 0 {
-                run.stage = Stage::Output;
+                run.phase = Phase::Output;
                 self.links[1].waiting.insert((now, id));
                 return None;
             }

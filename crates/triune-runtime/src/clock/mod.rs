@@ -1,6 +1,6 @@
 //! A device's virtual clock: what runs of all its deployments do to each other, and how long they take together.
 //!
-//! A run passes four stages: the host's call, its inputs over the host link, its cores, its outputs over the link. Each
+//! A run passes four phases: the host's call, its inputs over the host link, its cores, its outputs over the link. Each
 //! core and each direction of the link serves one run at a time, in the order of arrival; on its cores a run goes as fast
 //! as its timeline says for the number of cores at work at that moment. `compose` says what happens without running
 //! anything; `DeviceClock` keeps what was really run, and can hold runs back until the device would have ended them.

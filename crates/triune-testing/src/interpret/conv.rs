@@ -1,6 +1,6 @@
 //! Convolution and matrix products.
 
-use triune_graph::ops::{Conv, Epilogue, Gemm, MatMul, Stage};
+use triune_graph::ops::{Conv, Epilogue, Gemm, MatMul, PostOp};
 use triune_tensor::DType;
 
 use super::{
@@ -311,8 +311,8 @@ impl Step<'_> {
     ) -> Tensor {
         let (a, b) = (self.input(0).integers(), self.input(1).integers());
         let (left, right, dtype) = (self.input_quant(0), self.input_quant(1), self.result_dtype());
-        let made = epilogue.stages.iter().find_map(|stage| match stage {
-            Stage::Table { quant, .. } => Some(*quant),
+        let made = epilogue.post_ops.iter().find_map(|stage| match stage {
+            PostOp::Table { quant, .. } => Some(*quant),
             _ => None,
         });
         let result = made.unwrap_or_else(|| self.result_quant());
@@ -325,10 +325,10 @@ impl Step<'_> {
                 };
                 let sum: i64 = (0..depth).map(term).sum();
                 let mut q = requantize(sum, factor, result.zero_point, dtype, self.graph.rounding);
-                for stage in &epilogue.stages {
+                for stage in &epilogue.post_ops {
                     q = match stage {
-                        Stage::Clamp { limits } => q.max(limits[0]).min(limits[1]),
-                        Stage::Table { table, .. } => look_up(table, q, dtype, dtype),
+                        PostOp::Clamp { limits } => q.max(limits[0]).min(limits[1]),
+                        PostOp::Table { table, .. } => look_up(table, q, dtype, dtype),
                         _ => panic!("an epilogue of '{}'", self.node.name),
                     };
                 }

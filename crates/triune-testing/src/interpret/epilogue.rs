@@ -1,6 +1,6 @@
 //! What happens to one result between the accumulator and memory.
 
-use triune_graph::ops::{Epilogue, Stage};
+use triune_graph::ops::{Epilogue, PostOp};
 use triune_tensor::{DType, QuantParams, Requantize, Rounding};
 
 use super::{Step, unary::unary};
@@ -119,12 +119,12 @@ impl Step<'_> {
     /// The parameters that enter stage `index`: its own or those of the next stage that states any, at last the
     /// result's.
     pub(super) fn quant_before(&self, epilogue: &Epilogue, index: usize) -> QuantParams {
-        epilogue.stages[index..]
+        epilogue.post_ops[index..]
             .iter()
             .find_map(|stage| match stage {
-                Stage::Table { quant, .. } => Some(*quant),
-                Stage::Residual(residual) => residual.quant,
-                Stage::Activation(_) | Stage::Clamp { .. } => None,
+                PostOp::Table { quant, .. } => Some(*quant),
+                PostOp::Residual(residual) => residual.quant,
+                PostOp::Activation(_) | PostOp::Clamp { .. } => None,
             })
             .unwrap_or_else(|| self.result_quant())
     }
@@ -132,11 +132,11 @@ impl Step<'_> {
     /// The integer stages for the requantized result `q` that is stored at `at`.
     pub(super) fn finish_integer(&self, epilogue: &Epilogue, mut q: i32, at: usize) -> i32 {
         let dtype = self.result_dtype();
-        for (index, stage) in epilogue.stages.iter().enumerate() {
+        for (index, stage) in epilogue.post_ops.iter().enumerate() {
             q = match stage {
-                Stage::Clamp { limits } => q.clamp(limits[0], limits[1]),
-                Stage::Table { table, .. } => look_up(table, q, dtype, dtype),
-                Stage::Residual(residual) => {
+                PostOp::Clamp { limits } => q.clamp(limits[0], limits[1]),
+                PostOp::Table { table, .. } => look_up(table, q, dtype, dtype),
+                PostOp::Residual(residual) => {
                     let last = self.node.inputs.len() - 1;
                     let other = self.input(last);
                     assert_eq!(self.result_shape(), other.shape, "residual of '{}'", self.node.name);
@@ -146,7 +146,7 @@ impl Step<'_> {
                     let (a, b) = if residual.own_first { (own, other) } else { (other, own) };
                     add(a, b, target, dtype, self.arithmetic())
                 }
-                Stage::Activation(_) => {
+                PostOp::Activation(_) => {
                     panic!("'{}' is an integer operator with a float stage", self.node.name)
                 }
             };
@@ -156,15 +156,15 @@ impl Step<'_> {
 
     /// The float stages for the result that is stored at `at`.
     pub(super) fn finish_float(&self, epilogue: &Epilogue, mut x: f64, at: usize) -> f32 {
-        for stage in &epilogue.stages {
+        for stage in &epilogue.post_ops {
             x = match stage {
-                Stage::Activation(kind) => unary(*kind, x),
-                Stage::Residual(_) => {
+                PostOp::Activation(kind) => unary(*kind, x),
+                PostOp::Residual(_) => {
                     let other = self.input(self.node.inputs.len() - 1);
                     assert_eq!(self.result_shape(), other.shape, "residual of '{}'", self.node.name);
                     x + f64::from(other.as_f32()[at])
                 }
-                Stage::Clamp { .. } | Stage::Table { .. } => {
+                PostOp::Clamp { .. } | PostOp::Table { .. } => {
                     panic!("'{}' is a float operator with an integer stage", self.node.name)
                 }
             };
@@ -181,7 +181,7 @@ impl Step<'_> {
 
     /// How many operands the stages add behind the operator's own.
     pub(super) fn own_operands(&self, epilogue: &Epilogue) -> usize {
-        let residuals = epilogue.stages.iter().filter(|stage| matches!(stage, Stage::Residual(_))).count();
+        let residuals = epilogue.post_ops.iter().filter(|stage| matches!(stage, PostOp::Residual(_))).count();
         self.node.inputs.len() - residuals
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn addend(
 ) -> Option<(usize, Folded)> {
     let (_, node) = rewriter.producer(affine.x)?;
     let Op::Binary(Binary { kind: BinaryKind::Add, epilogue }) = &node.op else { return None };
-    let plain = epilogue.stages.is_empty() && rewriter.is_private(affine.x);
+    let plain = epilogue.post_ops.is_empty() && rewriter.is_private(affine.x);
     (plain && affine.scale.iter().all(|&scale| scale == 1.0)).then_some(())?;
     let shape = rewriter.value(affine.x).fixed_shape()?;
     node.inputs.iter().flatten().find_map(|&x| {
@@ -49,7 +49,7 @@ impl Folded {
         let node = rewriter.get(maker)?;
         let (beta, weights) = (beta(&node.op)?, weights(rewriter, node)?);
         let channels = weights.shape()[channel_axis(&node.op)];
-        let free = epilogue(&node.op)?.stages.is_empty() && rewriter.is_private(x);
+        let free = epilogue(&node.op)?.post_ops.is_empty() && rewriter.is_private(x);
         (free && channels == affine.scale.len()).then_some(())?;
         let pairs = affine.scale.iter().zip(&affine.shift);
         if let Some(before) = before {

@@ -6,7 +6,7 @@ use triune_tensor::{DType, Shape};
 use super::{Rewriter, absorb_residual, append, epilogue};
 use crate::{
     Constant, Node, Op, Value, ValueId,
-    ops::{Binary, BinaryKind, Epilogue, Gemm, Stage, Unary, UnaryKind},
+    ops::{Binary, BinaryKind, Epilogue, Gemm, PostOp, Unary, UnaryKind},
 };
 
 /// x·Sigmoid(x) → Silu, x·`HardSigmoid`(x) → `HardSwish`.
@@ -15,7 +15,7 @@ pub(super) fn join_products(rewriter: &mut Rewriter<'_>, index: usize) {
     let Op::Binary(Binary { kind: BinaryKind::Mul, epilogue }) = &node.op else { return };
     let &[Some(a), Some(b)] = &node.inputs[..] else { return };
     // Integers are rounded between the two.
-    if !epilogue.stages.is_empty() || node.quant.is_some() {
+    if !epilogue.post_ops.is_empty() || node.quant.is_some() {
         return;
     }
     let joined = |x: ValueId, gate: ValueId| {
@@ -48,7 +48,7 @@ fn join_factor(rewriter: &mut Rewriter<'_>, index: usize) -> Option<()> {
     let node = rewriter.get(index)?;
     let Op::Binary(Binary { kind: BinaryKind::Mul, epilogue }) = &node.op else { return None };
     let (&[Some(a), Some(b)], &[Some(output)]) = (&node.inputs[..], &node.outputs[..]) else { return None };
-    (epilogue.stages.is_empty() && node.quant.is_none()).then_some(())?;
+    (epilogue.post_ops.is_empty() && node.quant.is_none()).then_some(())?;
     let shape = rewriter.value(output).fixed_shape()?;
     let (cast, product, factor) = [(a, b), (b, a)].into_iter().find_map(|(reals, factor)| {
         let (cast, converts) = rewriter.producer(reals)?;
@@ -89,7 +89,7 @@ pub(super) fn absorb(rewriter: &mut Rewriter<'_>, index: usize) {
     match node.op {
         Op::Unary(unary) => absorb_activation(rewriter, index, unary.kind),
         Op::Binary(Binary { kind: BinaryKind::Add, .. }) => absorb_bias(rewriter, index)
-            .or_else(|| absorb_residual(rewriter, index, |_, epilogue, _| epilogue.stages.is_empty())),
+            .or_else(|| absorb_residual(rewriter, index, |_, epilogue, _| epilogue.post_ops.is_empty())),
         _ => None,
     };
 }
@@ -98,9 +98,10 @@ fn absorb_activation(rewriter: &mut Rewriter<'_>, index: usize, kind: UnaryKind)
     let node = rewriter.get(index)?;
     let (input, output) = (node.inputs.first().copied()??, node.outputs.first().copied()??);
     let (_, maker) = rewriter.producer(input)?;
-    let takes = |epilogue: &Epilogue| epilogue.stages.iter().all(|stage| matches!(stage, Stage::Residual(_)));
+    let takes =
+        |epilogue: &Epilogue| epilogue.post_ops.iter().all(|post_op| matches!(post_op, PostOp::Residual(_)));
     (is_activation(kind) && rewriter.is_private(input) && takes(epilogue(&maker.op)?)).then_some(())?;
-    append(rewriter, index, input, output, Stage::Activation(kind))
+    append(rewriter, index, input, output, PostOp::Activation(kind))
 }
 
 /// Whether networks put the function behind products; others stay nodes of their own.
@@ -124,7 +125,7 @@ fn absorb_bias(rewriter: &mut Rewriter<'_>, addition: usize) -> Option<()> {
     let node = rewriter.get(addition)?;
     let Op::Binary(binary) = &node.op else { return None };
     let (&[Some(a), Some(b)], &[Some(output)]) = (&node.inputs[..], &node.outputs[..]) else { return None };
-    binary.epilogue.stages.is_empty().then_some(())?;
+    binary.epilogue.post_ops.is_empty().then_some(())?;
     let (own, addend) = [(a, b), (b, a)].into_iter().find(|&(own, addend)| {
         rewriter.value(addend).constant.is_some()
             && rewriter.producer(own).is_some()
@@ -136,8 +137,8 @@ fn absorb_bias(rewriter: &mut Rewriter<'_>, addition: usize) -> Option<()> {
     let no_bias = node.inputs.get(2).copied().flatten().is_none();
     let mut node = node.clone();
     let axis = match &node.op {
-        Op::Conv(op) if no_bias && op.epilogue.stages.is_empty() => 1,
-        Op::MatMul(op) if op.epilogue.stages.is_empty() => {
+        Op::Conv(op) if no_bias && op.epilogue.post_ops.is_empty() => 1,
+        Op::MatMul(op) if op.epilogue.post_ops.is_empty() => {
             let value = |operand: usize| Some(rewriter.value((*node.inputs.get(operand)?)?));
             let rank = |operand: usize| Some(value(operand)?.fixed_shape()?.rank());
             // Only products with constants have a bias.

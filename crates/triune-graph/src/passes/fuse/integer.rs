@@ -8,7 +8,7 @@ use triune_tensor::{DType, QuantParams, Requantize, Rounding};
 use super::{Rewriter, absorb_residual, append, epilogue};
 use crate::{
     Node, Op, Quantization, Value, ValueId,
-    ops::{Binary, BinaryKind, Epilogue, Stage, Table},
+    ops::{Binary, BinaryKind, Epilogue, PostOp, Table},
     passes::quantize::{
         movement::is_reordering,
         table::{Quantized, integer},
@@ -79,9 +79,9 @@ fn compose_binary(rewriter: &Rewriter<'_>, node: &Node, op: &Binary) -> Option<F
         return None;
     };
     let (a_table, b_table) = (&a_function.table, &b_function.table);
-    let limits = match op.epilogue.stages[..] {
+    let limits = match op.epilogue.post_ops[..] {
         [] => [i32::MIN, i32::MAX],
-        [Stage::Clamp { limits }] => limits,
+        [PostOp::Clamp { limits }] => limits,
         _ => return None,
     };
     let function = match op.kind {
@@ -184,14 +184,14 @@ pub(super) fn absorb(rewriter: &mut Rewriter<'_>, index: usize) {
 }
 
 fn has_residual(epilogue: &Epilogue) -> bool {
-    epilogue.stages.iter().any(|stage| matches!(stage, Stage::Residual(_)))
+    epilogue.post_ops.iter().any(|post_op| matches!(post_op, PostOp::Residual(_)))
 }
 
 fn absorb_table(rewriter: &mut Rewriter<'_>, index: usize, table: Bytes) -> Option<()> {
     let node = rewriter.get(index)?;
     let (input, output) = (node.inputs.first().copied()??, node.outputs.first().copied()??);
     let own = node.quant.clone()?;
-    // A stage states no element type: the bytes before and after it are of the result's.
+    // A post-op states no element type: the bytes before and after it are of the result's.
     (rewriter.value(input).dtype == Some(own.dtype) && rewriter.is_private(input)).then_some(())?;
     if *table == *identity() && !rewriter.is_output(output) {
         rewriter.replace_uses(output, input);
@@ -201,14 +201,16 @@ fn absorb_table(rewriter: &mut Rewriter<'_>, index: usize, table: Bytes) -> Opti
     if is_reordering(&maker.op) {
         return raise_table(rewriter, index, table);
     }
-    let stages = &epilogue(&maker.op)?.stages;
+    let post_ops = &epilogue(&maker.op)?.post_ops;
     let quant = maker.quant.as_ref()?.result;
     let limits = (quant == own.result).then(|| limits_of(&table, own.dtype)).flatten();
     match limits {
-        Some(limits) if stages.is_empty() => append(rewriter, index, input, output, Stage::Clamp { limits }),
+        Some(limits) if post_ops.is_empty() => {
+            append(rewriter, index, input, output, PostOp::Clamp { limits })
+        }
         _ => {
             has_room_for_table(&maker.op).then_some(())?;
-            append(rewriter, index, input, output, Stage::Table { quant, table })
+            append(rewriter, index, input, output, PostOp::Table { quant, table })
         }
     }
 }
@@ -255,8 +257,9 @@ fn raise_table(rewriter: &mut Rewriter<'_>, index: usize, table: Bytes) -> Optio
 /// behind another table or an addition.
 fn has_room_for_table(op: &Op) -> bool {
     !matches!(op, Op::Binary(_))
-        && epilogue(op)
-            .is_some_and(|epilogue| epilogue.stages.iter().all(|stage| matches!(stage, Stage::Clamp { .. })))
+        && epilogue(op).is_some_and(|epilogue| {
+            epilogue.post_ops.iter().all(|post_op| matches!(post_op, PostOp::Clamp { .. }))
+        })
 }
 
 /// The limits that the table clamps to, when it does nothing else.

@@ -120,7 +120,7 @@ impl Walk<'_, '_> {
                 let x = self.results(operand(node, 0)?, depth)?;
                 Some(Arc::new(x.map(|x| kind.evaluate(f64::from(x)) as f32)))
             }
-            Op::Binary(Binary { kind, epilogue }) if epilogue.stages.is_empty() => {
+            Op::Binary(Binary { kind, epilogue }) if epilogue.post_ops.is_empty() => {
                 let step = arithmetic(*kind)?;
                 let (a, b) = (operand(node, 0)?, operand(node, 1)?);
                 let (a, b) = (self.results(a, depth)?, self.results(b, depth)?);
@@ -230,7 +230,7 @@ fn affine(rewriter: &Rewriter<'_>, real: ValueId, channels: usize) -> Option<Aff
             let (source, from) = base(operand(node, 0)?)?;
             Some(Affine { source, from, scale, shift })
         }
-        Op::Binary(Binary { kind, epilogue }) if epilogue.stages.is_empty() && node.quant.is_none() => {
+        Op::Binary(Binary { kind, epilogue }) if epilogue.post_ops.is_empty() && node.quant.is_none() => {
             let ends = [operand(node, 0)?, operand(node, 1)?];
             let (x, row) =
                 (0..2).find_map(|at| Some((ends[1 - at], channel_row(rewriter, ends[at], channels)?)))?;
@@ -257,7 +257,7 @@ fn affine(rewriter: &Rewriter<'_>, real: ValueId, channels: usize) -> Option<Aff
 /// Factors and addends of a depthwise 1×1 convolution over reals, which a normalization becomes that nothing takes in.
 fn point(rewriter: &Rewriter<'_>, node: &Node, channels: usize) -> Option<(Vec<f32>, Vec<f32>)> {
     let Op::Conv(op) = &node.op else { return None };
-    let plain = op.stride == [1; 2] && op.pad == [0; 4] && op.epilogue.stages.is_empty();
+    let plain = op.stride == [1; 2] && op.pad == [0; 4] && op.epilogue.post_ops.is_empty();
     let known = |id: ValueId| rewriter.value(id).constant.as_ref()?.to_f32();
     let weights = operand(node, 1)?;
     let fits = rewriter.value(weights).fixed_shape()? == Shape::from([channels, 1, 1, 1]);
@@ -498,7 +498,7 @@ fn standard(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(ValueId, LayerNor
 fn binary(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(BinaryKind, [ValueId; 2])> {
     let (_, node) = rewriter.producer(real)?;
     let Op::Binary(Binary { kind, epilogue }) = &node.op else { return None };
-    let plain = epilogue.stages.is_empty() && node.quant.is_none();
+    let plain = epilogue.post_ops.is_empty() && node.quant.is_none();
     Some((*kind, [operand(node, 0)?, operand(node, 1)?])).filter(|_| plain)
 }
 

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     Constant, Node, Op, Quantization, Value, ValueId,
     ops::{
-        Binary, BinaryKind, Epilogue, PoolKind, ResizeMode, Softmax, Stage, UnaryKind, infer::resolve_axis,
+        Binary, BinaryKind, Epilogue, PoolKind, PostOp, ResizeMode, Softmax, UnaryKind, infer::resolve_axis,
     },
 };
 
@@ -40,7 +40,7 @@ fn try_lower(rewriter: &mut Rewriter<'_>, index: usize) -> Option<()> {
         .or_else(|| composite::scaled(rewriter, value, meaning))?;
         let (low, high) = meaning.dtype.int_range()?;
         if i64::from(limits[0]) > low || i64::from(limits[1]) < high {
-            epilogue_mut(&mut replacement.op)?.stages.push(Stage::Clamp { limits });
+            epilogue_mut(&mut replacement.op)?.post_ops.push(PostOp::Clamp { limits });
         }
         maker = before;
         replacement
@@ -96,11 +96,11 @@ fn epilogue_mut(op: &mut Op) -> Option<&mut Epilogue> {
 fn integer_form(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Option<Node> {
     let x = node.inputs.first().copied()??;
     match &node.op {
-        Op::Conv(op) if op.epilogue.stages.is_empty() => {
+        Op::Conv(op) if op.epilogue.post_ops.is_empty() => {
             let channels = dim(rewriter, node.inputs.get(1).copied()??, 0)?;
             products(rewriter, node, 0, channels, to)
         }
-        Op::Gemm(op) if op.epilogue.stages.is_empty() => {
+        Op::Gemm(op) if op.epilogue.post_ops.is_empty() => {
             let has_addend = node.inputs.get(2).copied().flatten().is_some();
             if op.trans_a || op.alpha != 1.0 || (has_addend && op.beta != 1.0) {
                 return None;
@@ -109,7 +109,7 @@ fn integer_form(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Opti
             let channels = dim(rewriter, node.inputs.get(1).copied()??, axis)?;
             products(rewriter, node, axis, channels, to)
         }
-        Op::MatMul(op) if op.epilogue.stages.is_empty() => {
+        Op::MatMul(op) if op.epilogue.post_ops.is_empty() => {
             let matrix = node.inputs.get(1).copied()??;
             let known = rewriter.producer(matrix).is_none_or(|(_, maker)| {
                 maker
@@ -126,7 +126,7 @@ fn integer_form(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Opti
             product_of_both(rewriter, node, to)
         }
         Op::Binary(Binary { kind: BinaryKind::Add | BinaryKind::Mul, epilogue })
-            if epilogue.stages.is_empty() =>
+            if epilogue.post_ops.is_empty() =>
         {
             over_integers(rewriter, node, node.inputs.len(), to)
         }

@@ -268,7 +268,7 @@ pub(in super::super) fn elemwise_multi_type(node: &mut NodeReader<'_, '_, '_>) -
     arity(node, 2)?;
     let mut op = Binary::new(kind);
     if relued {
-        op.epilogue.stages.push(relu(element.dtype, quant.zero_point));
+        op.epilogue.post_ops.push(relu(element.dtype, quant.zero_point));
     }
     let inputs: Vec<_> = node.inputs.iter().copied().map(Some).collect();
     node.emit_as(Op::Binary(op), &inputs, Some(element))

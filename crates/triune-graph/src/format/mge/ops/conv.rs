@@ -13,7 +13,7 @@ use crate::{
         element::Element,
         node::{NodeReader, Params},
     },
-    ops::{AutoPad, BinaryKind, Conv, Epilogue, Op, Slice, Stage, UnaryKind},
+    ops::{AutoPad, BinaryKind, Conv, Epilogue, Op, PostOp, Slice, UnaryKind},
 };
 
 /// Attributes that plain and biased convolutions share, and where the tables have them.
@@ -127,7 +127,7 @@ fn build(
         let (QuantParams { zero_point, .. }, integer) = (quant, dtype.is_quantized());
         if integer && addends.is_empty() && activation <= 1 {
             if activation == 1 {
-                conv.epilogue.stages.push(relu(dtype, zero_point));
+                conv.epilogue.post_ops.push(relu(dtype, zero_point));
             }
             let mut inputs = vec![Some(x), Some(weights)];
             inputs.extend(bias.map(Some));
@@ -170,9 +170,9 @@ pub(super) fn real(node: &mut NodeReader<'_, '_, '_>, id: ValueId) -> Result<Val
 }
 
 /// A Relu over integers: nothing below what stands for 0.
-pub(super) fn relu(dtype: DType, zero_point: i32) -> Stage {
+pub(super) fn relu(dtype: DType, zero_point: i32) -> PostOp {
     let (low, high) = if dtype == DType::U8 { (0, 255) } else { (-128, 127) };
-    Stage::Clamp { limits: [zero_point.clamp(low, high), high] }
+    PostOp::Clamp { limits: [zero_point.clamp(low, high), high] }
 }
 
 /// Weights as (O, I/groups, KH, KW), and the number of groups.

@@ -104,7 +104,7 @@ impl Site<'_, '_> {
             Op::Binary(op) => Some(&op.epilogue),
             _ => None,
         };
-        if epilogue.is_some_and(|epilogue| !epilogue.stages.is_empty()) {
+        if epilogue.is_some_and(|epilogue| !epilogue.post_ops.is_empty()) {
             return Err(self.unsupported("a fused epilogue"));
         }
         if self.node.quant.is_some() || !self.keeps_types() {

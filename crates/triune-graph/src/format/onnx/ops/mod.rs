@@ -136,7 +136,11 @@ pub(super) fn written_name(op: &Op) -> &'static str {
 
 /// An error if steps are fused behind the operator: ONNX has none.
 fn no_epilogue(epilogue: &Epilogue) -> Result<(), String> {
-    if epilogue.stages.is_empty() { Ok(()) } else { Err("a fused epilogue cannot be written as ONNX".into()) }
+    if epilogue.post_ops.is_empty() {
+        Ok(())
+    } else {
+        Err("a fused epilogue cannot be written as ONNX".into())
+    }
 }
 
 /// What a writer says of another operator than its own.

@@ -136,7 +136,7 @@ impl Emitter<'_> {
             values.resize(count, last);
             values
         };
-        if self.stage.style == Some(Style::Fixed) {
+        if self.dialect.style == Some(Style::Fixed) {
             let at = conv.multiplier.offset() as usize;
             let bytes = &compiled.generated.program.constants[at..][..4 * conv.multipliers as usize];
             let factors =

@@ -40,7 +40,7 @@ fn document(values: Vec<Value>, ops: Vec<Operation>) -> Document {
 }
 
 fn outlined(document: &Document) -> Result<Outlined, Error> {
-    Outline::new(document, Path::new("net.json"))?.program()
+    Estimate::new(document, Path::new("net.json"))?.program()
 }
 
 /// The commands of an outline but the end.

@@ -14,7 +14,7 @@ use triune_compiler::{
 
 /// The integer core of a network.
 #[derive(Debug)]
-pub(crate) struct Core {
+pub(crate) struct Accelerated {
     /// Its operators as they are compiled; what it takes and gives are values of the network.
     pub(crate) graph: Graph,
     /// Per value of `graph`, what its integers stand for.
@@ -29,7 +29,7 @@ pub(crate) struct Core {
     pub(crate) report: Report,
 }
 
-impl Core {
+impl Accelerated {
     /// Splits a prepared model, `source` being the same model in reals, for an accelerator that may compute on 16-bit integers.
     pub(crate) fn new(prepared: &Graph, source: &Source, int16: bool) -> Result<Self, Error> {
         let producers = prepared.producers();
@@ -131,7 +131,7 @@ pub(crate) fn between(
 }
 
 /// The images that a core takes whose channels are so few that they have blocks of their own.
-pub(crate) fn images(core: &Core, channels: usize) -> HashMap<ValueId, usize> {
+pub(crate) fn images(core: &Accelerated, channels: usize) -> HashMap<ValueId, usize> {
     let inputs = core.graph.inputs.iter().filter_map(|&id| {
         let dims = core.graph.value(id).fixed_shape()?;
         let image = dims.rank() == 4 && dims[1] <= channels;

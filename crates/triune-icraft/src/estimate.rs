@@ -37,7 +37,7 @@ pub fn program(document: &Document, path: &Path) -> Result<(Arc<Program>, bool),
         let network = HardNetwork::new(document, path)?;
         return Ok((Arc::clone(network.program()), true));
     }
-    Ok((Outline::new(document, path)?.program()?.0, false))
+    Ok((Estimate::new(document, path)?.program()?.0, false))
 }
 
 pub(super) const HARD_OP: &str = "icraft::xir::HardOp";
@@ -46,7 +46,7 @@ pub(super) const HARD_OP: &str = "icraft::xir::HardOp";
 pub(super) type Outlined = (Arc<Program>, Vec<(usize, Range<usize>)>, HashMap<Mem, (u8, u64)>);
 
 /// A draft of the value that an address names, or an address.
-pub(super) struct Outline<'a> {
+pub(super) struct Estimate<'a> {
     document: &'a Document,
     path: &'a Path,
     spec: DeviceSpec,
@@ -70,7 +70,7 @@ struct Map {
     addr: Addr,
 }
 
-impl<'a> Outline<'a> {
+impl<'a> Estimate<'a> {
     pub(super) fn new(document: &'a Document, path: &'a Path) -> Result<Self, Error> {
         let hard = |op: &&Operation| op.type_key == "icraft::xir::HardOp";
         let first = document.ops.iter().find(hard).ok_or_else(|| {
