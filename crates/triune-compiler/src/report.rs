@@ -1,6 +1,6 @@
 //! What a partition came to, for people: what runs where, why, and what crosses.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use triune_graph::{Graph, NodeId, Op, ValueId};
 use triune_tensor::{DType, QuantParams, Shape};
@@ -141,20 +141,5 @@ impl Report {
     pub fn share(&self) -> f64 {
         let all = self.device.macs.saturating_add(self.host.macs);
         if all == 0 { 1.0 } else { self.device.macs as f64 / all as f64 }
-    }
-
-    /// The reasons why operators stayed, with how many and their multiply-accumulates, the most first.
-    pub fn reasons(&self) -> Vec<(String, String, usize, u64)> {
-        let mut found: BTreeMap<(&str, &str), (usize, u64)> = BTreeMap::new();
-        for stayed in &self.stayed {
-            let own = found.entry((&stayed.op, &stayed.reason)).or_default();
-            *own = (own.0 + 1, own.1.saturating_add(stayed.macs));
-        }
-        let mut list: Vec<_> = found
-            .into_iter()
-            .map(|((op, reason), (count, macs))| (op.to_owned(), reason.to_owned(), count, macs))
-            .collect();
-        list.sort_by_key(|(_, _, count, macs)| std::cmp::Reverse((*macs, *count)));
-        list
     }
 }

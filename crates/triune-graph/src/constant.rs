@@ -179,11 +179,6 @@ impl Constant {
         (self.0.dtype == DType::F32).then(|| self.words().map(f32::from_le_bytes).collect())
     }
 
-    /// The elements as i8, or `None` for another element type.
-    pub fn to_i8(&self) -> Option<Vec<i8>> {
-        (self.0.dtype == DType::I8).then(|| self.bytes().iter().map(|&b| b as i8).collect())
-    }
-
     /// The elements as i32, or `None` for another element type.
     pub fn to_i32(&self) -> Option<Vec<i32>> {
         (self.0.dtype == DType::I32).then(|| self.words().map(i32::from_le_bytes).collect())

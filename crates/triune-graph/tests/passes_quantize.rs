@@ -167,8 +167,8 @@ fn unsigned_weights_around_128_are_rebased() {
     let gemm = quantized.nodes.iter().find(|node| matches!(node.op, Op::Gemm(_))).expect("a product");
     let weights = quantized.value(gemm.inputs[1].expect("weights"));
     assert_eq!(
-        weights.constant.as_ref().and_then(Constant::to_i8),
-        Some(bytes.integers().iter().map(|&b| b as i8).collect())
+        weights.constant.as_ref().map(|constant| (constant.dtype(), constant.bytes().to_vec())),
+        Some((DType::I8, bytes.integers().iter().map(|&b| b as u8).collect()))
     );
     assert_eq!(gemm.quant.as_ref().map(|quant| quant.weights.to_vec()), Some(vec![0.01]));
 }

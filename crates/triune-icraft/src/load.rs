@@ -95,11 +95,6 @@ impl Place {
 }
 
 impl HardNetwork {
-    /// Whether a document has operators with commands, Triune's or the vendor's.
-    pub fn is_compiled(document: &Document) -> bool {
-        document.ops.iter().any(|op| op.type_key == HARD_OP)
-    }
-
     /// The program in a document, whose constants are there. `path` names the document in errors.
     ///
     /// # Errors

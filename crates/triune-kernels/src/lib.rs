@@ -64,7 +64,7 @@ pub use pool2d::{PoolQuant, PoolSpec, Q16Pool, global_pool_q8, pool_q8, pool_q16
 pub use q16::{Q16Target, dequantize_q16, q16_add, q16_mul, quantize_q16, table_q16};
 pub use qmatmul::{QMatMul, QMatMulSpec};
 pub use qnorm::{QNorm, QNormSpec};
-pub use quantize::{dequantize, dequantize_channels, dequantize_i32, quantize, quantize_by};
+pub use quantize::{dequantize, dequantize_i32, quantize, quantize_by};
 pub use recurrence::{MAX_DIRECTIONS, Recurrence, RecurrenceSpec, Sequences};
 pub use reduce::{IndexType, Reducible, Reduction, arg_reduce, reduce};
 pub use resize::{QResize, Resize, ResizeSpec};
@@ -78,6 +78,6 @@ pub use typed::{
     Choice, Convertible, Integer, Ordered, Truth, compare, convert, double_binary, double_unary, has_double,
     has_integer, integer_binary, narrow, select, widen,
 };
-pub use unary::{table, table_f32, unary};
+pub use unary::{table, unary};
 pub use warp::{Sample, WarpSpec, warp_perspective};
 pub use weigh::{WeighSpec, weigh};

@@ -124,35 +124,6 @@ multiversion! {
     }
 }
 
-/// y = f32(q − zero point) · scale for bytes, with one scale and zero point per channel.
-///
-/// Errors: extents that differ, slices shorter than their maps, parameters that are not one per channel.
-pub fn dequantize_channels(
-    isa: Isa,
-    scales: &[f32],
-    signed: bool,
-    zero_points: &[i32],
-    x: &[u8],
-    in_map: Nhwc,
-    y: &mut [f32],
-    out_map: Nhwc,
-    pool: &Pool,
-) -> Result<(), Error> {
-    let level = Level::new(isa);
-    Error::check_eq("scales", in_map.c, scales.len())?;
-    Error::check_eq("zero points", in_map.c, zero_points.len())?;
-    channels(pool, x, in_map, y, out_map, &|x, y| dequantize_pixel(level, scales, signed, zero_points, x, y))
-}
-
-multiversion! {
-    fn dequantize_pixel(scales: &[f32], signed: bool, zero_points: &[i32], x: &[u8], y: &mut [f32]) {
-        let flip = u8::from(signed) << 7;
-        for (((y, &x), &scale), &zero) in y.iter_mut().zip(x).zip(scales).zip(zero_points) {
-            *y = (i32::from(x ^ flip) - i32::from(flip)).wrapping_sub(zero) as f32 * scale;
-        }
-    }
-}
-
 /// y = f32(q) · scale for 32-bit integers; `scales` holds one scale for all or one per channel.
 ///
 /// Errors: extents that differ, slices shorter than their maps, scales that are neither one nor one per channel.

@@ -42,8 +42,6 @@ pub struct TensorPad {
     channels: Axis,
     scale: f32,
     q: Q8,
-    /// For the source with channels in front: images, rows, columns, channels as given.
-    nhwc: Option<[Axis; 4]>,
 }
 
 /// Bytes of the buffer in which a row is staged between quantization and padding.
@@ -75,7 +73,6 @@ impl TensorPad {
                 .ok_or(Error::Invalid("padding exceeds its axis"))?;
             axes.push(Axis { before, len, after });
         }
-        let nhwc = <[Axis; 4]>::try_from(axes.as_slice()).ok();
         let mut merged: Vec<Axis> = vec![Axis::ONE, Axis::ONE];
         for axis in axes {
             match merged.last_mut() {
@@ -89,7 +86,7 @@ impl TensorPad {
         }
         let channels = merged.pop().unwrap_or(Axis::ONE);
         let pixels = merged.pop().unwrap_or(Axis::ONE);
-        Ok(Self { outer: merged, pixels, channels, scale, q, nhwc })
+        Ok(Self { outer: merged, pixels, channels, scale, q })
     }
 
     /// Elements of the dense tensor.
@@ -224,56 +221,6 @@ impl TensorPad {
         })
     }
 
-    /// Quantizes a dense f32 tensor whose channels lie in front of rows and columns (NCHW) into the padded tensor, whose
-    /// axes are images, rows, columns, channels.
-    ///
-    /// Errors: as [`TensorPad::quantize_f32`], a layout that does not have four axes.
-    pub fn quantize_nchw_f32(&self, isa: Isa, x: &[f32], y: &mut [u8], pool: &Pool) -> Result<(), Error> {
-        Error::check_eq("dense tensor", self.dense_len(), x.len())?;
-        Error::check_eq("padded tensor", self.padded_len(), y.len())?;
-        let [images, rows, columns, channels] =
-            self.nhwc.ok_or(Error::Invalid("channels in front need four axes"))?;
-        let level = Level::new(isa);
-        let width = channels.padded();
-        let row_len = columns.padded() * width;
-        if y.is_empty() {
-            return Ok(());
-        }
-        let plane = rows.len * columns.len;
-        let shared = Shared::new(y);
-        let total = images.padded() * rows.padded();
-        parallel::ranges(pool, total, (4 * GRAIN).div_ceil(row_len), &|range| {
-            for index in range {
-                // SAFETY: rows are disjoint and inside of the slice.
-                let y = unsafe { shared.piece(index * row_len, row_len) };
-                let image = (index / rows.padded()).checked_sub(images.before).filter(|&i| i < images.len);
-                let row = (index % rows.padded()).checked_sub(rows.before).filter(|&i| i < rows.len);
-                y.fill(self.fill());
-                let (Some(image), Some(row)) = (image, row) else { continue };
-                let inside = &mut y[columns.before * width..][..columns.len * width];
-                let mut stage = [0u8; 256];
-                for (block, y) in inside.chunks_mut(256 * width).enumerate() {
-                    let count = y.len() / width;
-                    let first = image * channels.len * plane + row * columns.len + block * 256;
-                    if channels == (Axis { before: 0, len: 3, after: 1 }) {
-                        let planes = [0, 1, 2].map(|channel| &x[first + channel * plane..][..count]);
-                        quantize_3_to_4(level, self.scale, self.q, planes, y);
-                        continue;
-                    }
-                    for channel in 0..channels.len {
-                        let at = first + channel * plane;
-                        quantize_run(level, self.scale, self.q, &x[at..][..count], &mut stage[..count]);
-                        let y = y[channels.before + channel..].iter_mut().step_by(width);
-                        for (y, &q) in y.zip(&stage[..count]) {
-                            *y = q;
-                        }
-                    }
-                }
-            }
-        });
-        Ok(())
-    }
-
     /// Removes the padding of `x` and dequantizes: f32(q − zero point) · scale.
     ///
     /// Errors: `x` and `y` that do not have [`TensorPad::padded_len`] and [`TensorPad::dense_len`] elements.
@@ -335,24 +282,6 @@ multiversion! {
         for (y, &x) in y.iter_mut().zip(x) {
             let shifted = x / scale + zero;
             *y = math::round_to_byte(if shifted.is_nan() { zero } else { shifted }, low, high);
-        }
-    }
-}
-
-multiversion! {
-    /// Three planes to pixels of four bytes, the last of which is the zero point.
-    fn quantize_3_to_4(scale: f32, q: Q8, planes: [&[f32]; 3], y: &mut [u8]) {
-        let [low, high] = q.range().map(|limit| limit as f32);
-        let zero = q.zero_point as f32;
-        let byte = |x: f32| {
-            let shifted = x / scale + zero;
-            u32::from(math::round_to_byte(if shifted.is_nan() { zero } else { shifted }, low, high))
-        };
-        let fill = u32::from(q.zero_point as u8) << 24;
-        let [a, b, c] = planes;
-        for (((y, &a), &b), &c) in y.chunks_exact_mut(4).zip(a).zip(b).zip(c) {
-            let pixel = byte(a) | byte(b) << 8 | byte(c) << 16 | fill;
-            y.copy_from_slice(&pixel.to_le_bytes());
         }
     }
 }

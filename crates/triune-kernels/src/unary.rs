@@ -188,30 +188,6 @@ pub fn table(
     parallel::elementwise(pool, x, in_map, y, out_map, &|x, y| look_up(level, table, x, y))
 }
 
-/// y = `table[x]` from bytes to f32, indexed by the byte's unsigned pattern.
-///
-/// Errors: extents that differ, slices shorter than their maps.
-pub fn table_f32(
-    isa: Isa,
-    table: &[f32; 256],
-    x: &[u8],
-    in_map: Nhwc,
-    y: &mut [f32],
-    out_map: Nhwc,
-    pool: &Pool,
-) -> Result<(), Error> {
-    let level = Level::new(isa);
-    parallel::elementwise(pool, x, in_map, y, out_map, &|x, y| look_up_f32(level, table, x, y))
-}
-
-multiversion! {
-    fn look_up_f32(table: &[f32; 256], x: &[u8], y: &mut [f32]) {
-        for (y, &x) in y.iter_mut().zip(x) {
-            *y = table[usize::from(x)];
-        }
-    }
-}
-
 /// Looks up bytes in registers where the machine can, in memory where not.
 pub(crate) fn look_up(level: Level, table: &[u8; 256], x: &[u8], y: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]

@@ -4,9 +4,7 @@ mod common;
 
 use common::{gapped, indices, isas, same_bits};
 use proptest::prelude::*;
-use triune_kernels::{
-    Error, Isa, Nhwc, Pool, Q8, TensorPad, dequantize, dequantize_channels, dequantize_i32, quantize,
-};
+use triune_kernels::{Error, Isa, Nhwc, Pool, Q8, TensorPad, dequantize, dequantize_i32, quantize};
 use triune_tensor::{DType, QuantParams, Rounding};
 use triune_testing::Random;
 
@@ -41,15 +39,11 @@ fn quantize_equals_the_vocabulary_and_dequantize_inverts() {
         let params = QuantParams { scale, zero_point };
         let mut expected = vec![0xEE; o.span()];
         let mut real = vec![777.0; i.span()];
-        let mut per_channel = real.clone();
-        let scales: Vec<f32> = (0..c).map(|c| scale * (c + 1) as f32).collect();
-        let zeros: Vec<i32> = (0..c as i32).map(|c| zero_point - c).collect();
         for (n, h, w, c) in indices(o) {
             let (from, to) = (i.offset(n, h, w) + c, o.offset(n, h, w) + c);
             let byte = params.quantize_by(rounding, x[from], dtype) as u8;
             expected[to] = byte;
             real[from] = params.dequantize(q.value(byte));
-            per_channel[from] = (q.value(byte) - zeros[c]) as f32 * scales[c];
         }
         for isa in isas() {
             let pool = Pool::new(2);
@@ -59,9 +53,6 @@ fn quantize_equals_the_vocabulary_and_dequantize_inverts() {
             let mut back = vec![777.0; i.span()];
             dequantize(isa, scale, q, &y, o, &mut back, i, &pool).unwrap();
             same_bits(&real, &back, "dequantize");
-            let mut back = vec![777.0; i.span()];
-            dequantize_channels(isa, &scales, signed, &zeros, &y, o, &mut back, i, &pool).unwrap();
-            same_bits(&per_channel, &back, "dequantize_channels");
         }
         let pool = Pool::new(1);
         let mut y = vec![0; o.span()];
@@ -162,18 +153,6 @@ fn check_padding(dense: &[usize], padding: &[(usize, usize)], q: Q8, scale: f32,
             let mut y = vec![0xEE; layout.padded_len()];
             layout.quantize_u8(isa, &table, &bytes, &mut y, &pool).unwrap();
             assert_eq!(from_bytes, y, "{isa:?} {dense:?} {padding:?}");
-            if let &[n, h, w, c] = dense {
-                let mut planes = vec![0.0; x.len()];
-                for (at, &value) in x.iter().enumerate() {
-                    let (pixel, channel) = (at / c, at % c);
-                    let (image, pixel) = (pixel / (h * w), pixel % (h * w));
-                    planes[(image * c + channel) * h * w + pixel] = value;
-                }
-                assert!(n > 0 || planes.is_empty());
-                let mut y = vec![0xEE; layout.padded_len()];
-                layout.quantize_nchw_f32(isa, &planes, &mut y, &pool).unwrap();
-                assert_eq!(expected, y, "{isa:?} {dense:?} {padding:?}");
-            }
         }
     }
     let pool = Pool::new(1);
@@ -239,12 +218,9 @@ fn tensors_that_do_not_fit_say_what_is_there() {
     assert_eq!(layout.quantize_f32(isa, &dense, &mut padded, &pool), Ok(()));
     assert_eq!(differs(layout.quantize_f32(isa, &dense, &mut padded[1..], &pool)), ("padded tensor", 10, 9));
     let map = Nhwc::dense(1, 1, 2, 3);
-    let run = |scales: usize, zeros: usize| {
-        let (scales, zeros) = (vec![1.0; scales], vec![0; zeros]);
-        dequantize_channels(isa, &scales, true, &zeros, &[0; 6], map, &mut [0.0; 6], map, &pool)
-    };
-    assert_eq!(run(3, 3), Ok(()));
-    assert_eq!(differs(run(2, 3)), ("scales", 3, 2));
-    assert_eq!(differs(run(3, 2)), ("zero points", 3, 2));
-    assert_eq!(differs(run(3, 4)), ("zero points", 3, 4));
+    let run =
+        |scales: usize| dequantize_i32(isa, &vec![1.0; scales], &[0; 6], map, &mut [0.0; 6], map, &pool);
+    assert_eq!([run(1), run(3)], [Ok(()), Ok(())]);
+    assert_eq!(differs(run(2)), ("scales", 3, 2));
+    assert_eq!(differs(run(4)), ("scales", 3, 4));
 }

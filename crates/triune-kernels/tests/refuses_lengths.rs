@@ -8,9 +8,9 @@ use triune_kernels::{
     FMatMul, Filter, IMatMul, IMatMulOperands, IMatMulSpec, Isa, MatMulSpec, Nhwc, NormRow, OrderSpec,
     PackedBytes, PackedFilter, Pool, Q8, Q16Conv, Q16ConvSpec, Q16Target, QMatMul, QMatMulSpec, QNorm,
     QNormSpec, QSoftmax, Recurrence, RecurrenceSpec, Reduction, RunningSpec, Sequences, TMatMulSpec, Take,
-    TakeSpec, TensorPad, WarpSpec, WeighSpec, arg_reduce, binary, dequantize, dequantize_channels,
-    dequantize_i32, double_unary, global_pool_f32, normalize, order, pixels, quantize, reduce, running,
-    select, softmax, table_q16, warp_perspective, weigh,
+    TakeSpec, TensorPad, WarpSpec, WeighSpec, arg_reduce, binary, dequantize, dequantize_i32, double_unary,
+    global_pool_f32, normalize, order, pixels, quantize, reduce, running, select, softmax, table_q16,
+    warp_perspective, weigh,
 };
 use triune_tensor::{
     QuantParams, Rounding,
@@ -303,18 +303,11 @@ fn maps_of_pixels() {
         dequantize(ISA, 0.5, U8, &vec![0; x], from, &mut vec![0.0; y], to, &pool())
     });
     at_least([("input", 120), ("output", 120)], |[x, y]| {
-        dequantize_channels(ISA, &[0.5; 5], false, &[0; 5], &vec![0; x], from, &mut vec![0.0; y], to, &pool())
-    });
-    at_least([("input", 120), ("output", 120)], |[x, y]| {
         let table = vec![0; 1 << 16];
         table_q16(&table, &vec![0; x], from, &mut vec![0; y], to, &pool())
     });
     exactly([("table", 1 << 16)], |[table]| {
         table_q16(&vec![0; table], &[0; 120], from, &mut [0; 120], to, &pool())
-    });
-    exactly([("scales", 5), ("zero points", 5)], |[scales, zeros]| {
-        let (scales, zeros) = (vec![0.5; scales], vec![0; zeros]);
-        dequantize_channels(ISA, &scales, false, &zeros, &[0; 120], from, &mut [0.0; 120], to, &pool())
     });
     exactly([("scales", 5)], |[scales]| {
         dequantize_i32(ISA, &vec![0.5; scales], &[0; 120], from, &mut [0.0; 120], to, &pool())
@@ -463,7 +456,6 @@ fn padded_tensors() {
     let lens = [("dense tensor", 96), ("padded tensor", 480)];
     exactly(lens, |[x, y]| pad.quantize_f32(ISA, &vec![0.0; x], &mut vec![0; y], &pool()));
     exactly(lens, |[x, y]| pad.quantize_u8(ISA, &[0; 256], &vec![0; x], &mut vec![0; y], &pool()));
-    exactly(lens, |[x, y]| pad.quantize_nchw_f32(ISA, &vec![0.0; x], &mut vec![0; y], &pool()));
     exactly([lens[1], lens[0]], |[x, y]| pad.dequantize(ISA, &vec![0; x], &mut vec![0.0; y], &pool()));
     let refused = TensorPad::new(&shape, &padding[1..], 0.5, U8).map(drop);
     assert_eq!(refused, Err(Error::Mismatch { what: "padding axes", expected: 4, got: 3 }));

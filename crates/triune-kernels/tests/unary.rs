@@ -3,7 +3,7 @@
 mod common;
 
 use common::{gapped, indices, isas, same_bits};
-use triune_kernels::{Isa, Nhwc, Pool, table, table_f32, unary};
+use triune_kernels::{Isa, Nhwc, Pool, table, unary};
 use triune_tensor::function::UnaryKind;
 use triune_testing::Random;
 
@@ -175,7 +175,6 @@ fn maps_with_gaps_stay_untouched() {
 fn tables_look_up_every_byte() {
     let mut random = Random(51);
     let bytes: [u8; 256] = std::array::from_fn(|_| random.next() as u8);
-    let floats: [f32; 256] = std::array::from_fn(|_| random.unit());
     for len in [0, 1, 63, 64, 65, 127, 1000, 70_000] {
         let x = random.bytes(len);
         let map = Nhwc::dense(1, 1, len, 1);
@@ -183,9 +182,6 @@ fn tables_look_up_every_byte() {
             let mut y = vec![0; len];
             table(isa, &bytes, &x, map, &mut y, map, &Pool::new(2)).unwrap();
             assert!(x.iter().zip(&y).all(|(&x, &y)| y == bytes[usize::from(x)]), "{isa:?} {len}");
-            let mut y = vec![0.0; len];
-            table_f32(isa, &floats, &x, map, &mut y, map, &Pool::new(2)).unwrap();
-            assert!(x.iter().zip(&y).all(|(&x, &y)| y == floats[usize::from(x)]), "{isa:?} {len}");
         }
     }
 }

@@ -47,11 +47,6 @@ pub struct Model {
     pub warnings: Vec<String>,
 }
 
-/// Whether the bytes begin like a bare model file (neither packed nor encrypted).
-pub fn is_model(bytes: &[u8]) -> bool {
-    matches!(Kind::of(bytes), Kind::MegEngine(_))
-}
-
 /// Reads a bare model, of version 1 or 2.
 ///
 /// Constants share the given buffer. Inputs come in the order in which upstream lists them, the reverse of the file's;

@@ -6,7 +6,6 @@ use triune_tensor::text::Name;
 use bytes::Bytes;
 use serde_json::{Map, Value as Json};
 
-use super::super::kind::Kind;
 use super::{
     Attribute, Document, ElementType, Mem, Operation, Params, Runs, Tags, TensorType, Value, malformed,
 };
@@ -15,11 +14,6 @@ use crate::{Error, format, walk::Walk};
 const NAMESPACE: &str = "icraft::xir::";
 
 impl Document {
-    /// Whether `bytes` look like the JSON text of a network.
-    pub fn is_document(bytes: &[u8]) -> bool {
-        Kind::of(bytes) == Kind::Xir
-    }
-
     /// Reads a document, with its constants when the bytes of the RAW file are given.
     ///
     /// # Errors
