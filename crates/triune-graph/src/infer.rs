@@ -140,7 +140,7 @@ pub(crate) struct Inference<'g> {
     graph: &'g mut Graph,
     types: Vec<Option<TensorType>>,
     /// Elements that follow from extents and constants, by value; few have any.
-    known: HashMap<ValueId, Constant>,
+    folded: HashMap<ValueId, Constant>,
     evaluator: Evaluator,
     /// What `DequantizeLinear` makes: operators over it may become ones over integers, as they are.
     dequantized: HashSet<ValueId>,
@@ -179,12 +179,12 @@ impl<'g> Inference<'g> {
             }
             types[id.0 as usize] = Some(TensorType { dtype, shape });
         }
-        let known = HashMap::new();
+        let folded = HashMap::new();
         let evaluator = Evaluator::new(8 * KNOWN_ELEMENTS);
         Ok(Self {
             graph,
             types,
-            known,
+            folded,
             evaluator,
             dequantized: HashSet::new(),
             names: None,
@@ -237,7 +237,7 @@ impl<'g> Inference<'g> {
                         let name = &self.graph.values[index].name;
                         Error::Graph(format!("node '{}' reads value '{name}' before it is made", node.name))
                     })?;
-                    Some(Operand { dtype, shape, constant: constant(self.graph, &self.known, *id) })
+                    Some(Operand { dtype, shape, constant: constant(self.graph, &self.folded, *id) })
                 }
             });
         }
@@ -256,7 +256,7 @@ impl<'g> Inference<'g> {
             let Some(id) = output else { continue };
             self.types[id.0 as usize] = results.get(index).copied();
             if let Some(value) = values.as_ref().and_then(|values| values.get(index)) {
-                self.known.insert(*id, value.clone());
+                self.folded.insert(*id, value.clone());
             }
         }
         Ok(())
@@ -378,8 +378,8 @@ impl<'g> Inference<'g> {
             let renamed = nodes.iter_mut().flat_map(|node| node.inputs.iter_mut().chain(&mut node.outputs));
             renamed.filter(|id| **id == Some(result)).for_each(|id| *id = Some(output));
             self.types[output.0 as usize] = self.types[result.0 as usize];
-            if let Some(known) = self.known.remove(&result) {
-                self.known.insert(output, known);
+            if let Some(constant) = self.folded.remove(&result) {
+                self.folded.insert(output, constant);
             }
             return Ok(());
         }
@@ -412,7 +412,7 @@ impl<'g> Inference<'g> {
 
     /// The elements of a value, where they are known.
     pub(crate) fn constant(&self, id: ValueId) -> Option<&Constant> {
-        constant(self.graph, &self.known, id)
+        constant(self.graph, &self.folded, id)
     }
 
     /// Adds a value under a name made unique from `stem`.
@@ -457,8 +457,8 @@ impl<'g> Inference<'g> {
 
 fn constant<'a>(
     graph: &'a Graph,
-    known: &'a HashMap<ValueId, Constant>,
+    folded: &'a HashMap<ValueId, Constant>,
     id: ValueId,
 ) -> Option<&'a Constant> {
-    graph.value(id).constant.as_ref().or_else(|| known.get(&id))
+    graph.value(id).constant.as_ref().or_else(|| folded.get(&id))
 }

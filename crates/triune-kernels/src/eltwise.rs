@@ -260,7 +260,7 @@ fn powers_of_row(run: Run<'_, f32>, out: &mut [f32], stride: usize) {
 /// `QLinearAdd`; `add.conv_is_a` plays no part.
 ///
 /// Errors: slices shorter than the nest's spans, parameters that [`QAdd::check`] refuses.
-pub fn q_add(
+pub fn q8_add(
     isa: Isa,
     add: &QAdd,
     shape: &Broadcast,
@@ -366,7 +366,7 @@ impl QMul {
 /// `QLinearMul`.
 ///
 /// Errors: slices shorter than the nest's spans, parameters that [`QMul::check`] refuses.
-pub fn q_mul(
+pub fn q8_mul(
     isa: Isa,
     mul: &QMul,
     shape: &Broadcast,

@@ -162,7 +162,7 @@ impl<const BY_ROWS: bool> Reduce for MeanFloat<BY_ROWS> {
 /// Slides a window over f32. Sums run in the order of the taps, then divide.
 ///
 /// Errors: extents that do not agree, slices shorter than their maps.
-pub fn pool_f32(
+pub fn f32_pool(
     isa: Isa,
     spec: &PoolSpec,
     x: &[f32],
@@ -181,8 +181,8 @@ pub fn pool_f32(
 /// One result per image and channel, of f32: an average sums each row, then the rows; among what a maximum is taken of, a NaN
 /// wins, as it does in [`reduce`](crate::reduce) and not in a window. `out_map` has one row and one column.
 ///
-/// Errors: as [`pool_f32`].
-pub fn global_pool_f32(
+/// Errors: as [`f32_pool`].
+pub fn f32_global_pool(
     isa: Isa,
     kind: PoolKind,
     x: &[f32],

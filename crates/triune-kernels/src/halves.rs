@@ -42,13 +42,7 @@ multiversion! {
 /// out = x, over a nest whose second operand repeats x's first element.
 ///
 /// Errors: slices shorter than the nest's spans.
-pub fn floats_of_halves(
-    isa: Isa,
-    shape: &Broadcast,
-    x: &[F16],
-    out: &mut [f32],
-    pool: &Pool,
-) -> Result<(), Error> {
+pub fn f16_to_f32(isa: Isa, shape: &Broadcast, x: &[F16], out: &mut [f32], pool: &Pool) -> Result<(), Error> {
     let level = Level::new(isa);
     shape.runs(x, x, out, pool, &|run, out, stride| widen_run(level, run, out, stride))
 }
@@ -56,13 +50,7 @@ pub fn floats_of_halves(
 /// out = x rounded to the nearest f16, halves to even, over a nest whose second operand repeats x's first element.
 ///
 /// Errors: slices shorter than the nest's spans.
-pub fn halves_of_floats(
-    isa: Isa,
-    shape: &Broadcast,
-    x: &[f32],
-    out: &mut [F16],
-    pool: &Pool,
-) -> Result<(), Error> {
+pub fn f32_to_f16(isa: Isa, shape: &Broadcast, x: &[f32], out: &mut [F16], pool: &Pool) -> Result<(), Error> {
     let level = Level::new(isa);
     shape.runs(x, x, out, pool, &|run, out, stride| narrow_run(level, run, out, stride))
 }

@@ -527,14 +527,14 @@ impl Reduce for FixedMeanBytes {
 /// The average equals ONNX Runtime's `QLinearAveragePool`: taps are dequantized, (x − zero point)·`input_scale`, and added
 /// in f32 in their order, divided by their number n, then clamp(rint(mean / `output_scale` + zero point)). With
 /// `count_include_pad` n is the window's size, also where the window reaches beyond the padding. A window that is the
-/// whole map, without padding, averages as [`global_pool_q8`]. Half away from zero, the integers are averaged exactly,
+/// whole map, without padding, averages as [`q8_global_pool`]. Half away from zero, the integers are averaged exactly,
 /// padding is the zero point, and clamp(round(sum / n)) is the result (a change of scale comes before rounding). With
 /// fixed-point factors, a mean is clamp(round(f32(sum) · m·2⁻ⁿ) + zero point), m·2⁻ⁿ the nearest to
 /// f32(`input_scale` / f32(`output_scale` · n)).
 ///
 /// Errors: extents that do not agree, slices shorter than their maps, a maximum whose encodings differ, a window so
 /// large that a sum could overflow, scales whose quotient no multiplier stands for.
-pub fn pool_q8(
+pub fn q8_pool(
     isa: Isa,
     spec: &PoolSpec,
     quant: &PoolQuant,
@@ -651,7 +651,7 @@ impl Reduce for Q16Pool {
     }
     #[inline(always)]
     fn finish(&self, sum: i64, taps: usize) -> i16 {
-        // `pool_q16` has seen that there is a factor.
+        // `q16_pool` has seen that there is a factor.
         let factor = self.factor(taps.max(1)).unwrap_or_default();
         Q16Target::full(self.rounding).integer(sum as f64 * f64::from(factor))
     }
@@ -662,7 +662,7 @@ impl Reduce for Q16Pool {
 ///
 /// Errors: extents that do not agree, slices shorter than their maps, a maximum whose scales differ, scales that are not
 /// positive and finite or whose quotient no multiplier stands for.
-pub fn pool_q16(
+pub fn q16_pool(
     isa: Isa,
     spec: &PoolSpec,
     quant: &Q16Pool,
@@ -689,10 +689,10 @@ pub(crate) fn global(kind: PoolKind, map: Nhwc, out_map: Nhwc) -> Result<PoolSpe
 
 /// One result per image and channel, of bytes: the average is
 /// clamp(rint(f32(Σx − n·zero point) · f32(`input_scale` / f32(`output_scale`·n))) + zero point), as ONNX Runtime's
-/// `QLinearGlobalAveragePool`; half away from zero as [`pool_q8`]. `out_map` has one row and one column.
+/// `QLinearGlobalAveragePool`; half away from zero as [`q8_pool`]. `out_map` has one row and one column.
 ///
-/// Errors: as [`pool_q8`], a map so large that the sum could overflow.
-pub fn global_pool_q8(
+/// Errors: as [`q8_pool`], a map so large that the sum could overflow.
+pub fn q8_global_pool(
     isa: Isa,
     kind: PoolKind,
     quant: &PoolQuant,
@@ -705,7 +705,7 @@ pub fn global_pool_q8(
     let spec = global(kind, in_map, out_map)?;
     let own = quant.rounding == Rounding::HalfToEven && quant.requantize == Requantize::Float;
     if kind == PoolKind::Max || !own {
-        return pool_q8(isa, &spec, quant, x, in_map, y, out_map, pool);
+        return q8_pool(isa, &spec, quant, x, in_map, y, out_map, pool);
     }
     quant.check(&spec, in_map)?;
     drive(Level::new(isa), MeanBytes::new(*quant), &spec, x, in_map, y, out_map, pool)

@@ -100,7 +100,7 @@ fn finite<const N: usize>(factors: [f32; N]) -> Result<[f64; N], Error> {
 ///
 /// Errors: extents that differ, slices shorter than their maps, a scale that is not positive and finite, a zero point that
 /// 16 bits do not hold.
-pub fn quantize_q16(
+pub fn q16_quantize(
     params: triune_tensor::QuantParams,
     rounding: Rounding,
     x: &[f32],
@@ -119,8 +119,8 @@ pub fn quantize_q16(
 
 /// y = f32(q − zero point) · scale of 16 bits.
 ///
-/// Errors: as [`quantize_q16`].
-pub fn dequantize_q16(
+/// Errors: as [`q16_quantize`].
+pub fn q16_dequantize(
     params: triune_tensor::QuantParams,
     x: &[i16],
     in_map: Nhwc,
@@ -139,7 +139,7 @@ pub fn dequantize_q16(
 /// y = `table[x]`, indexed by the unsigned pattern of 16 bits.
 ///
 /// Errors: a table of another length than 65,536, extents that differ, slices shorter than their maps.
-pub fn table_q16(
+pub fn q16_table(
     table: &[i16],
     x: &[i16],
     in_map: Nhwc,

@@ -172,25 +172,25 @@ impl Reduction {
 /// An element type that can be reduced: the type that it is accumulated in, and the arithmetic there.
 pub trait Reducible: Copy + Send + Sync + PartialOrd + 'static {
     /// What sums and products are carried in.
-    type Wide: Copy;
+    type Accumulator: Copy;
     /// 0, where sums start.
-    const ZERO: Self::Wide;
+    const ZERO: Self::Accumulator;
     /// 1, where products start.
-    const ONE: Self::Wide;
+    const ONE: Self::Accumulator;
     /// Not above any element.
     const LOWEST: Self;
     /// Not below any element.
     const HIGHEST: Self;
-    /// The element in the wide type.
-    fn widen(self) -> Self::Wide;
+    /// The element as a sum or product of its own.
+    fn widen(self) -> Self::Accumulator;
     /// Back, rounded or wrapped around.
-    fn narrow(wide: Self::Wide) -> Self;
+    fn narrow(sum: Self::Accumulator) -> Self;
     /// a + b.
-    fn add(a: Self::Wide, b: Self::Wide) -> Self::Wide;
+    fn add(a: Self::Accumulator, b: Self::Accumulator) -> Self::Accumulator;
     /// a · b.
-    fn mul(a: Self::Wide, b: Self::Wide) -> Self::Wide;
+    fn mul(a: Self::Accumulator, b: Self::Accumulator) -> Self::Accumulator;
     /// sum / count.
-    fn mean(sum: Self::Wide, count: usize) -> Self::Wide;
+    fn mean(sum: Self::Accumulator, count: usize) -> Self::Accumulator;
     /// Whether the element is NaN, which wins every comparison.
     fn is_nan(self) -> bool;
 }
@@ -198,7 +198,7 @@ pub trait Reducible: Copy + Send + Sync + PartialOrd + 'static {
 macro_rules! reducible_integers {
     ($($type:ty => $wide:ty),*) => {$(
         impl Reducible for $type {
-            type Wide = $wide;
+            type Accumulator = $wide;
             const ZERO: $wide = 0;
             const ONE: $wide = 1;
             const LOWEST: Self = Self::MIN;
@@ -236,7 +236,7 @@ reducible_integers!(u8 => i64, i8 => i64, u16 => i64, i16 => i64, u32 => i64, i3
 macro_rules! reducible_floats {
     ($($type:ty),*) => {$(
         impl Reducible for $type {
-            type Wide = f64;
+            type Accumulator = f64;
             const ZERO: f64 = 0.0;
             const ONE: f64 = 1.0;
             const LOWEST: Self = Self::NEG_INFINITY;
@@ -286,23 +286,23 @@ macro_rules! wide_fold {
         struct $name { $($field: $type)? }
 
         impl<T: Reducible> Fold<T> for $name {
-            type Sum = T::Wide;
+            type Sum = T::Accumulator;
             #[inline(always)]
-            fn start(self) -> T::Wide {
+            fn start(self) -> T::Accumulator {
                 T::$start
             }
             #[inline(always)]
-            fn step(self, sum: T::Wide, x: T) -> T::Wide {
-                let value: fn(T::Wide) -> T::Wide = $step;
+            fn step(self, sum: T::Accumulator, x: T) -> T::Accumulator {
+                let value: fn(T::Accumulator) -> T::Accumulator = $step;
                 T::$join(sum, value(x.widen()))
             }
             #[inline(always)]
-            fn join(self, a: T::Wide, b: T::Wide) -> T::Wide {
+            fn join(self, a: T::Accumulator, b: T::Accumulator) -> T::Accumulator {
                 T::$join(a, b)
             }
             #[inline(always)]
-            fn finish(self, sum: T::Wide) -> T {
-                let finish: fn(Self, T::Wide) -> T::Wide = $finish;
+            fn finish(self, sum: T::Accumulator) -> T {
+                let finish: fn(Self, T::Accumulator) -> T::Accumulator = $finish;
                 T::narrow(finish(self, sum))
             }
         }

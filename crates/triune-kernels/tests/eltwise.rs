@@ -3,7 +3,7 @@
 mod common;
 
 use common::{isas, same_bits};
-use triune_kernels::{Broadcast, Isa, Pool, Q8, QAdd, QMul, binary, q_add, q_mul};
+use triune_kernels::{Broadcast, Isa, Pool, Q8, QAdd, QMul, binary, q8_add, q8_mul};
 use triune_tensor::function::BinaryKind;
 use triune_tensor::{Requantize, Rounding};
 use triune_testing::Random;
@@ -117,19 +117,19 @@ fn quantized_sums_and_products_equal_their_formulas() {
             for threads in [1, 2] {
                 let pool = Pool::new(threads);
                 let mut out = vec![0xEE; out_len];
-                q_add(isa, &add, &shape, &a, &b, &mut out, &pool).unwrap();
+                q8_add(isa, &add, &shape, &a, &b, &mut out, &pool).unwrap();
                 assert_eq!(sums, out, "{isa:?} {:?}", case.dims);
                 let mut out = vec![0xEE; out_len];
-                q_mul(isa, &mul, &shape, &a, &b, &mut out, &pool).unwrap();
+                q8_mul(isa, &mul, &shape, &a, &b, &mut out, &pool).unwrap();
                 assert_eq!(products, out, "{isa:?} {:?}", case.dims);
             }
         }
         if out_len > 0 {
             let pool = Pool::new(1);
             let mut out = vec![0; out_len];
-            assert!(q_add(Isa::best(), &add, &shape, &a[1..], &b, &mut out, &pool).is_err());
-            assert!(q_add(Isa::best(), &add, &shape, &a, &b[1..], &mut out, &pool).is_err());
-            assert!(q_add(Isa::best(), &add, &shape, &a, &b, &mut out[1..], &pool).is_err());
+            assert!(q8_add(Isa::best(), &add, &shape, &a[1..], &b, &mut out, &pool).is_err());
+            assert!(q8_add(Isa::best(), &add, &shape, &a, &b[1..], &mut out, &pool).is_err());
+            assert!(q8_add(Isa::best(), &add, &shape, &a, &b, &mut out[1..], &pool).is_err());
         }
     }
 }

@@ -6,7 +6,7 @@ mod common;
 
 use common::{gapped, indices, isas, same_bits};
 use triune_kernels::{
-    Isa, Nhwc, Pool, PoolQuant, PoolSpec, Q8, global_pool_f32, global_pool_q8, pool_f32, pool_q8,
+    Isa, Nhwc, Pool, PoolQuant, PoolSpec, Q8, f32_global_pool, f32_pool, q8_global_pool, q8_pool,
 };
 use triune_tensor::function::PoolKind;
 use triune_tensor::{Requantize, Rounding};
@@ -87,7 +87,7 @@ fn float_pools_equal_one_window_at_a_time() {
         for isa in isas() {
             for threads in [1, 2] {
                 let mut y = vec![777.0f32; out_map.span()];
-                pool_f32(isa, &spec, &x, in_map, &mut y, out_map, &Pool::new(threads)).unwrap();
+                f32_pool(isa, &spec, &x, in_map, &mut y, out_map, &Pool::new(threads)).unwrap();
                 same_bits(&expected, &y, &format!("{isa:?} {spec:?} {in_map:?}"));
             }
         }
@@ -111,7 +111,7 @@ fn nan_is_no_largest_element() {
             }
             for isa in isas() {
                 let mut y = vec![777.0_f32; out_map.span()];
-                pool_f32(isa, &spec, &x, in_map, &mut y, out_map, &Pool::new(1)).unwrap();
+                f32_pool(isa, &spec, &x, in_map, &mut y, out_map, &Pool::new(1)).unwrap();
                 for (n, row, column, channel) in indices(out_map) {
                     let expected = if row == 0 { -7.5 - channel as f32 } else { f32::NEG_INFINITY };
                     assert_eq!(
@@ -122,7 +122,7 @@ fn nan_is_no_largest_element() {
                 }
                 let mut y = vec![777.0_f32; c];
                 let whole = gapped(1, [1, 1], c, [0; 3]);
-                global_pool_f32(isa, PoolKind::Max, &x, in_map, &mut y, whole, &Pool::new(1)).unwrap();
+                f32_global_pool(isa, PoolKind::Max, &x, in_map, &mut y, whole, &Pool::new(1)).unwrap();
                 // The whole map has one, and there it wins.
                 assert!(y.iter().all(|y| y.is_nan()), "{isa:?} {place} of {c}: {y:?}");
             }
@@ -177,7 +177,7 @@ fn byte_pools_equal_one_window_at_a_time() {
         for isa in isas() {
             for threads in [1, 2] {
                 let mut y = vec![0xEE; out_map.span()];
-                pool_q8(isa, &spec, &quant, &x, in_map, &mut y, out_map, &Pool::new(threads)).unwrap();
+                q8_pool(isa, &spec, &quant, &x, in_map, &mut y, out_map, &Pool::new(threads)).unwrap();
                 assert_eq!(expected, y, "{isa:?} {spec:?} {in_map:?} {quant:?}");
             }
         }
@@ -226,7 +226,7 @@ fn byte_averages_half_away_equal_one_window_at_a_time() {
         for isa in isas() {
             for threads in [1, 2] {
                 let mut y = vec![0xEE; out_map.span()];
-                pool_q8(isa, &spec, &quant, &x, in_map, &mut y, out_map, &Pool::new(threads)).unwrap();
+                q8_pool(isa, &spec, &quant, &x, in_map, &mut y, out_map, &Pool::new(threads)).unwrap();
                 assert_eq!(expected, y, "{isa:?} {spec:?} {in_map:?} {quant:?}");
             }
         }
@@ -268,13 +268,13 @@ fn byte_averages_of_fixed_point_equal_one_window_at_a_time() {
         for isa in isas() {
             for threads in [1, 2] {
                 let mut y = vec![0xEE; out_map.span()];
-                pool_q8(isa, &spec, &quant, &x, in_map, &mut y, out_map, &Pool::new(threads)).unwrap();
+                q8_pool(isa, &spec, &quant, &x, in_map, &mut y, out_map, &Pool::new(threads)).unwrap();
                 assert_eq!(expected, y, "{isa:?} {spec:?} {in_map:?} {quant:?}");
             }
         }
         let coarse = PoolQuant { input_scale: 5.0, output_scale: 0.017, ..quant };
         let mut y = vec![0; out_map.span()];
-        pool_q8(Isa::Scalar, &spec, &coarse, &x, in_map, &mut y, out_map, &Pool::new(1)).unwrap_err();
+        q8_pool(Isa::Scalar, &spec, &coarse, &x, in_map, &mut y, out_map, &Pool::new(1)).unwrap_err();
     }
 }
 
@@ -317,13 +317,13 @@ fn global_pools_equal_their_formulas() {
         for isa in isas() {
             let pool = Pool::new(2);
             let mut y = vec![0xEE; out_map.span()];
-            global_pool_q8(isa, average, &quant, &x, in_map, &mut y, out_map, &pool).unwrap();
+            q8_global_pool(isa, average, &quant, &x, in_map, &mut y, out_map, &pool).unwrap();
             assert_eq!(expected, y, "{isa:?}");
             let mut y = vec![777.0; out_map.span()];
-            global_pool_f32(isa, average, &floats, in_map, &mut y, out_map, &pool).unwrap();
+            f32_global_pool(isa, average, &floats, in_map, &mut y, out_map, &pool).unwrap();
             same_bits(&expected_floats, &y, "global average");
             let mut largest = vec![777.0; out_map.span()];
-            global_pool_f32(isa, PoolKind::Max, &floats, in_map, &mut largest, out_map, &pool).unwrap();
+            f32_global_pool(isa, PoolKind::Max, &floats, in_map, &mut largest, out_map, &pool).unwrap();
             assert!(largest.iter().zip(&y).all(|(max, mean)| max >= mean));
         }
     }
@@ -351,7 +351,7 @@ fn averages_round_as_the_reference() {
         for isa in isas() {
             let mut y = [0; 12];
             let (i, o) = (Nhwc::dense(1, 5, 7, 1), Nhwc::dense(1, 3, 4, 1));
-            pool_q8(isa, &spec, &quant, &case.x, i, &mut y, o, &Pool::new(1)).unwrap();
+            q8_pool(isa, &spec, &quant, &case.x, i, &mut y, o, &Pool::new(1)).unwrap();
             assert_eq!(case.y, y, "{isa:?}");
         }
     }
@@ -375,7 +375,7 @@ fn averages_of_whole_maps_round_as_the_reference() {
             for isa in isas() {
                 let mut y = [0; 16];
                 let (i, o) = (Nhwc::dense(1, 2, 2, 16), Nhwc::dense(1, 1, 1, 16));
-                pool_q8(isa, &spec, &quant, &case.x, i, &mut y, o, &Pool::new(1)).unwrap();
+                q8_pool(isa, &spec, &quant, &case.x, i, &mut y, o, &Pool::new(1)).unwrap();
                 assert_eq!(case.y, y, "{isa:?}");
             }
         }
@@ -390,14 +390,14 @@ fn misfits_are_errors() {
     let (x, mut y) = (vec![0.0; 48], vec![0.0; 12]);
     let pool = Pool::new(1);
     let isa = Isa::best();
-    pool_f32(isa, &spec, &x, i, &mut y, o, &pool).unwrap();
-    assert!(pool_f32(isa, &spec, &x[1..], i, &mut y, o, &pool).is_err());
-    assert!(pool_f32(isa, &spec, &x, i, &mut y[1..], o, &pool).is_err());
-    assert!(pool_f32(isa, &spec, &x, i, &mut y, Nhwc { c: 2, ..o }, &pool).is_err());
+    f32_pool(isa, &spec, &x, i, &mut y, o, &pool).unwrap();
+    assert!(f32_pool(isa, &spec, &x[1..], i, &mut y, o, &pool).is_err());
+    assert!(f32_pool(isa, &spec, &x, i, &mut y[1..], o, &pool).is_err());
+    assert!(f32_pool(isa, &spec, &x, i, &mut y, Nhwc { c: 2, ..o }, &pool).is_err());
     let mut more = vec![0.0; 100];
-    assert!(pool_f32(isa, &spec, &x, i, &mut more, Nhwc::dense(1, 3, 2, 3), &pool).is_err());
-    assert!(pool_f32(isa, &PoolSpec { stride: [0, 1], ..spec }, &x, i, &mut y, o, &pool).is_err());
-    assert!(pool_f32(isa, &PoolSpec { pad: [usize::MAX; 4], ..spec }, &x, i, &mut y, o, &pool).is_err());
+    assert!(f32_pool(isa, &spec, &x, i, &mut more, Nhwc::dense(1, 3, 2, 3), &pool).is_err());
+    assert!(f32_pool(isa, &PoolSpec { stride: [0, 1], ..spec }, &x, i, &mut y, o, &pool).is_err());
+    assert!(f32_pool(isa, &PoolSpec { pad: [usize::MAX; 4], ..spec }, &x, i, &mut y, o, &pool).is_err());
     let empty = Nhwc::dense(0, 4, 4, 3);
-    pool_f32(isa, &spec, &[], empty, &mut [], Nhwc::dense(0, 2, 2, 3), &pool).unwrap();
+    f32_pool(isa, &spec, &[], empty, &mut [], Nhwc::dense(0, 2, 2, 3), &pool).unwrap();
 }

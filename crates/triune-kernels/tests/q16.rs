@@ -5,7 +5,7 @@ mod common;
 use common::{gapped, indices};
 use triune_kernels::{
     Broadcast, ConvGeometry, Error, Isa, Nhwc, Pool, Q16Conv, Q16ConvSpec, Q16Target, q16_add, q16_mul,
-    table_q16,
+    q16_table,
 };
 use triune_tensor::Rounding;
 use triune_testing::Random;
@@ -203,9 +203,9 @@ fn tables_have_every_pattern() {
     let x: Vec<i16> = (0..=u16::MAX).map(u16::cast_signed).collect();
     let map = gapped(1, [4, 64], 256, [0; 3]);
     let mut y = vec![0; x.len()];
-    table_q16(&table, &x, map, &mut y, map, &Pool::new(2)).unwrap();
+    q16_table(&table, &x, map, &mut y, map, &Pool::new(2)).unwrap();
     assert!(x.iter().zip(&y).all(|(x, y)| x.cast_unsigned().reverse_bits() == y.cast_unsigned()));
-    let short = table_q16(&table[1..], &x, map, &mut y, map, &Pool::new(1));
+    let short = q16_table(&table[1..], &x, map, &mut y, map, &Pool::new(1));
     assert!(matches!(short, Err(Error::Mismatch { what: "table", .. })), "{short:?}");
 }
 

@@ -3,7 +3,7 @@
 
 use triune_kernels::{
     Broadcast, Error, FMatMul, Isa, MatMulSpec, Nhwc, Pool, PoolQuant, PoolSpec, Q8, Q16Pool, QSoftmax,
-    binary, dequantize_q16, double_binary, integer_binary, quantize_q16,
+    binary, double_binary, integer_binary, q16_dequantize, q16_quantize,
 };
 use triune_tensor::{
     QuantParams, Requantize, Rounding,
@@ -116,8 +116,8 @@ fn scales_and_zero_points() {
     let (map, pool) = (Nhwc::dense(1, 1, 1, 2), Pool::new(1));
     let round_trip = |params| {
         let (mut q, mut x) = ([0; 2], [0.0; 2]);
-        quantize_q16(params, Rounding::HalfToEven, &[1.0, -1.0], map, &mut q, map, &pool)?;
-        dequantize_q16(params, &q, map, &mut x, map, &pool).map(|()| x)
+        q16_quantize(params, Rounding::HalfToEven, &[1.0, -1.0], map, &mut q, map, &pool)?;
+        q16_dequantize(params, &q, map, &mut x, map, &pool).map(|()| x)
     };
     for zero_point in [-32_768, 0, 32_767] {
         assert!(round_trip(QuantParams { scale: 0.5, zero_point }).is_ok());
@@ -127,14 +127,14 @@ fn scales_and_zero_points() {
         let params = QuantParams { scale: 0.5, zero_point };
         refused(round_trip(params), "zero point outside of 16 bits");
         refused(
-            dequantize_q16(params, &[0; 2], map, &mut [0.0; 2], map, &pool),
+            q16_dequantize(params, &[0; 2], map, &mut [0.0; 2], map, &pool),
             "zero point outside of 16 bits",
         );
     }
     for scale in NONE {
         let params = QuantParams { scale, zero_point: 0 };
         refused(round_trip(params), POSITIVE);
-        refused(dequantize_q16(params, &[0; 2], map, &mut [0.0; 2], map, &pool), POSITIVE);
+        refused(q16_dequantize(params, &[0; 2], map, &mut [0.0; 2], map, &pool), POSITIVE);
     }
 }
 

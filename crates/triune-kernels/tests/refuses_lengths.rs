@@ -9,7 +9,7 @@ use triune_kernels::{
     PackedBytes, PackedFilter, Pool, Q8, Q16Conv, Q16ConvSpec, Q16Target, QMatMul, QMatMulSpec, QNorm,
     QNormSpec, QSoftmax, Recurrence, RecurrenceSpec, Reduction, RunningSpec, Sequences, TMatMulSpec, Take,
     TakeSpec, TensorPad, WarpSpec, WeighSpec, arg_reduce, binary, dequantize, dequantize_i32, double_unary,
-    global_pool_f32, normalize, order, pixels, quantize, reduce, running, select, softmax, table_q16,
+    f32_global_pool, normalize, order, pixels, q16_table, quantize, reduce, running, select, softmax,
     warp_perspective, weigh,
 };
 use triune_tensor::{
@@ -304,10 +304,10 @@ fn maps_of_pixels() {
     });
     at_least([("input", 120), ("output", 120)], |[x, y]| {
         let table = vec![0; 1 << 16];
-        table_q16(&table, &vec![0; x], from, &mut vec![0; y], to, &pool())
+        q16_table(&table, &vec![0; x], from, &mut vec![0; y], to, &pool())
     });
     exactly([("table", 1 << 16)], |[table]| {
-        table_q16(&vec![0; table], &[0; 120], from, &mut [0; 120], to, &pool())
+        q16_table(&vec![0; table], &[0; 120], from, &mut [0; 120], to, &pool())
     });
     exactly([("scales", 5)], |[scales]| {
         dequantize_i32(ISA, &vec![0.5; scales], &[0; 120], from, &mut [0.0; 120], to, &pool())
@@ -323,7 +323,7 @@ fn maps_of_pixels() {
     }
     let one = Nhwc::dense(2, 1, 1, 5);
     at_least([("input", 120), ("output", 10)], |[x, y]| {
-        global_pool_f32(ISA, PoolKind::Max, &vec![0.0; x], from, &mut vec![0.0; y], one, &pool())
+        f32_global_pool(ISA, PoolKind::Max, &vec![0.0; x], from, &mut vec![0.0; y], one, &pool())
     });
     for (other, what, expected, got) in [
         (Nhwc::dense(3, 1, 1, 5), "batch", 2, 3),
@@ -331,7 +331,7 @@ fn maps_of_pixels() {
         (Nhwc::dense(2, 1, 3, 5), "output columns", 1, 3),
         (Nhwc::dense(2, 1, 1, 4), "channels", 5, 4),
     ] {
-        let refused = global_pool_f32(ISA, PoolKind::Max, &[0.0; 120], from, &mut [0.0; 120], other, &pool());
+        let refused = f32_global_pool(ISA, PoolKind::Max, &[0.0; 120], from, &mut [0.0; 120], other, &pool());
         assert_eq!(refused, Err(Error::Mismatch { what, expected, got }));
     }
     let spec = WarpSpec { sampling: Sampling::Nearest, border: BorderMode::Replicate };

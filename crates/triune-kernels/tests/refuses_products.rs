@@ -6,7 +6,7 @@ use triune_kernels::{
     ConvGeometry, CopyNd, CopySpec, Error, FConv, FConvSpec, Filter, Isa, Nhwc, OrderSpec, PackedFilter,
     Pool, Q8, Q16Conv, Q16ConvSpec, Q16Target, QAdd, QConv, QConvSpec, QMatMul, QMatMulSpec, QMul, QNorm,
     QNormSpec, QResize, Recurrence, RecurrenceSpec, Reduction, Resize, ResizeSpec, Take, TakeSpec, WarpSpec,
-    arg_reduce, order, q_add, q_mul, q16_add, q16_mul, warp_perspective,
+    arg_reduce, order, q8_add, q8_mul, q16_add, q16_mul, warp_perspective,
 };
 use triune_tensor::{
     QuantParams, Requantize, Rounding,
@@ -356,14 +356,14 @@ fn products_and_normalizations_of_bytes() {
 
     let mul = QMul::new(S8, 0.5, S8, 0.5, S8, 0.5, EVEN).expect("a product");
     let shape = triune_kernels::Broadcast::dense(2).expect("a nest");
-    let times = |mul: &QMul| q_mul(Isa::best(), mul, &shape, &[1; 2], &[1; 2], &mut [0; 2], &pool);
+    let times = |mul: &QMul| q8_mul(Isa::best(), mul, &shape, &[1; 2], &[1; 2], &mut [0; 2], &pool);
     assert_eq!(times(&mul), Ok(()));
     refused(times(&QMul { multiplier: f32::NAN, ..mul }), "multiplier overflows f32");
     refused(times(&QMul { multiplier: f32::MAX / 60_000.0, ..mul }), "multiplier overflows f32");
     refused(times(&QMul { clamp: [1, 0], ..mul }), "empty clamp range");
     refused(times(&QMul { b: FAR, ..mul }), outside);
     let add = QAdd::new(S8, 0.5, S8, 0.25, S8, 0.5, EVEN, Requantize::Float).expect("an addition");
-    let plus = |add: &QAdd| q_add(Isa::best(), add, &shape, &[1; 2], &[1; 2], &mut [0; 2], &pool);
+    let plus = |add: &QAdd| q8_add(Isa::best(), add, &shape, &[1; 2], &[1; 2], &mut [0; 2], &pool);
     assert_eq!(plus(&add), Ok(()));
     refused(plus(&QAdd { k: f32::INFINITY, ..add }), "residual scales overflow f32");
     refused(plus(&QAdd { out: FAR, ..add }), outside);

@@ -276,7 +276,7 @@ pub(crate) struct Output<'py> {
     _held: Held<'py>,
 }
 
-/// As [`Read`].
+/// Its elements by their type, written in place.
 enum Written<'py> {
     I8(PyReadwriteArrayDyn<'py, i8>),
     U8(PyReadwriteArrayDyn<'py, u8>),

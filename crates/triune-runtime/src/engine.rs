@@ -29,7 +29,7 @@ pub(crate) struct Resources {
     pub(crate) rounds: u64,
 }
 
-/// See the module.
+/// A graph of fixed extents, ready to run: a program on the host, or one on a device with the parts before, between and behind it.
 #[derive(Debug)]
 pub(crate) enum Engine {
     Host {

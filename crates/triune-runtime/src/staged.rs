@@ -51,7 +51,7 @@ struct Operand {
     dtype: DType,
     shape: Shape,
     /// The elements, where they decide about extents.
-    known: Option<Vec<u8>>,
+    constant: Option<Vec<u8>>,
 }
 
 /// The values of a run by their names.
@@ -135,8 +135,8 @@ fn plan<'p>(
             let graph = stage.bind(|name| table.arrival(name))?;
             let operand = |name: &String| {
                 let tensor = table.get(name)?;
-                let known = stage.known.contains(name).then(|| tensor.bytes.to_vec());
-                Some(Operand { dtype: tensor.dtype, shape: Shape::new(tensor.shape)?, known })
+                let constant = stage.constants.contains(name).then(|| tensor.bytes.to_vec());
+                Some(Operand { dtype: tensor.dtype, shape: Shape::new(tensor.shape)?, constant })
             };
             let operands = stage.inputs.iter().filter_map(operand).collect();
             Ok((operands, Engine::new(graph, resources, true)?))
@@ -156,7 +156,7 @@ impl Part {
             let outputs = engine.outputs().iter();
             let results = outputs.map(|io| Tensor::zeros(io.dtype, io.shape).map(Some));
             let results = results.collect::<Result<_, _>>()?;
-            let open = stage.inputs.iter().filter(|name| !stage.known.contains(*name));
+            let open = stage.inputs.iter().filter(|name| !stage.constants.contains(*name));
             let inputs: Vec<TensorRef<'_>> = open.filter_map(|name| table.get(name)).collect();
             let mut made = Results { own: results, into: &mut [] };
             engine.run(resources, &Operands(&inputs), &mut made)?;
@@ -210,7 +210,7 @@ fn serves(operands: &[Operand], stage: &Stage, table: &Table<'_>) -> bool {
             table.get(name).is_some_and(|tensor| {
                 tensor.dtype == operand.dtype
                     && *tensor.shape == *operand.shape
-                    && operand.known.as_deref().is_none_or(|known| known == tensor.bytes)
+                    && operand.constant.as_deref().is_none_or(|constant| constant == tensor.bytes)
             })
         })
 }

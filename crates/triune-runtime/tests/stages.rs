@@ -29,7 +29,7 @@ fn run_stage(stage: &Stage, table: &mut Table) {
                 Some(Arrival { dtype, shape, bytes })
             })
             .expect("operands that fit");
-        let inputs = stage.inputs.iter().filter(|name| !stage.known.contains(*name));
+        let inputs = stage.inputs.iter().filter(|name| !stage.constants.contains(*name));
         let inputs: Vec<TensorRef<'_>> =
             inputs.map(|name| arrival(table, name).expect("an operand")).collect();
         let mut session = Session::new(graph, &SessionOptions::default()).expect("a session");

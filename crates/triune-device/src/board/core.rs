@@ -45,7 +45,7 @@ pub(super) struct Core {
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     /// The one that was used last comes last.
-    known: Vec<SegmentTable>,
+    tables: Vec<SegmentTable>,
 }
 
 impl Tables {
@@ -55,7 +55,7 @@ impl Tables {
             return Ok(table.clone());
         }
         let holds = |table: &&SegmentTable| holding(table, instructions, job.start, job.bytes).is_some();
-        self.known.iter().rev().find(holds).cloned().ok_or_else(|| {
+        self.tables.iter().rev().find(holds).cloned().ok_or_else(|| {
             Error::Board(format!(
                 "nothing says where the segments lie that the commands at {:#x} name: no table came with them, nor with an \
                  earlier run of them",
@@ -66,11 +66,11 @@ impl Tables {
 
     /// Remembers a table.
     pub(super) fn remember(&mut self, table: &SegmentTable) {
-        self.known.retain(|known| known != table);
-        if self.known.len() == KEPT_TABLES {
-            self.known.remove(0);
+        self.tables.retain(|kept| kept != table);
+        if self.tables.len() == KEPT_TABLES {
+            self.tables.remove(0);
         }
-        self.known.push(table.clone());
+        self.tables.push(table.clone());
     }
 
     /// Forgets the tables of commands in a range.
@@ -79,12 +79,12 @@ impl Tables {
             segment.kind == SegmentKind::Instructions
                 && RangeAccess::shared(segment.region, segment.base, segment.len).overlaps(freed)
         };
-        self.known.retain(|table| !table.segments().iter().any(lies_there));
+        self.tables.retain(|table| !table.segments().iter().any(lies_there));
     }
 
     /// Forgets all tables.
     pub(super) fn clear(&mut self) {
-        self.known.clear();
+        self.tables.clear();
     }
 }
 
@@ -136,8 +136,8 @@ impl Core {
         let Some(job) = self.decoded.last_mut() else { return Ok(Cost::default()) };
         // Where records go costs nothing.
         let key = Settings { timer: None, profiler: None, ..*settings };
-        if let Some((known, cost)) = &job.cost
-            && *known == key
+        if let Some((own, cost)) = &job.cost
+            && *own == key
         {
             return Ok(cost.clone());
         }

@@ -134,7 +134,7 @@ pub(super) struct Walk {
     /// When everything so far is stored.
     pub(super) finish: u64,
     /// What was found for commands that ask for the same.
-    known: HashMap<Demand, Tiling>,
+    tilings: HashMap<Demand, Tiling>,
     /// What the last different commands took, the next one in place of the first.
     recent: Vec<(Demand, Tiling, Spent)>,
     next: usize,
@@ -166,7 +166,7 @@ impl Walk {
             }),
             launch,
             finish: launch,
-            known: HashMap::new(),
+            tilings: HashMap::new(),
             recent: Vec::new(),
             next: 0,
         }
@@ -183,7 +183,7 @@ impl Walk {
             return *given;
         }
         let (engine, room, overhead) = (&self.engine, &self.room, self.overhead);
-        *self.known.entry(*demand).or_insert_with(|| best(engine, demand, room, overhead))
+        *self.tilings.entry(*demand).or_insert_with(|| best(engine, demand, room, overhead))
     }
 
     /// What a command takes, which those before it may have taken, too.

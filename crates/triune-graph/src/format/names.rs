@@ -21,38 +21,38 @@ impl<'f> Names<'f> {
     }
 
     /// The name that is wished for, with a number behind it if it is taken; from now on, it is.
-    pub(super) fn unique(&mut self, wish: impl Into<Cow<'f, str>>) -> String {
-        self.unique_beside(wish, |_| false)
+    pub(super) fn unique(&mut self, name: impl Into<Cow<'f, str>>) -> String {
+        self.unique_beside(name, |_| false)
     }
 
     /// As [`Self::unique`], where `is_taken` knows of others.
     pub(super) fn unique_beside(
         &mut self,
-        wish: impl Into<Cow<'f, str>>,
+        name: impl Into<Cow<'f, str>>,
         is_taken: impl Fn(&str) -> bool,
     ) -> String {
-        let wish = wish.into();
-        let mut number = match self.0.entry(wish.clone()) {
+        let name = name.into();
+        let mut number = match self.0.entry(name.clone()) {
             Entry::Occupied(entry) => *entry.get(),
             Entry::Vacant(entry) => {
                 entry.insert(2);
-                if !is_taken(&wish) {
-                    return wish.into_owned();
+                if !is_taken(&name) {
+                    return name.into_owned();
                 }
                 2
             }
         };
         // The count goes on where it stopped: a file may call all its nodes the same.
-        let name = loop {
-            let name = format!("{wish}_{number}");
+        let numbered = loop {
+            let numbered = format!("{name}_{number}");
             number += 1;
-            if !self.0.contains_key(name.as_str()) && !is_taken(&name) {
-                break name;
+            if !self.0.contains_key(numbered.as_str()) && !is_taken(&numbered) {
+                break numbered;
             }
         };
-        self.0.insert(wish, number);
-        self.take(name.clone());
-        name
+        self.0.insert(name, number);
+        self.take(numbered.clone());
+        numbered
     }
 }
 
@@ -64,7 +64,7 @@ mod tests {
     fn names_are_given_out_once() {
         let mut names = Names::default();
         names.take("a_2");
-        assert_eq!(["a", "a", "a", "b"].map(|wish| names.unique(wish)), ["a", "a_3", "a_4", "b"]);
+        assert_eq!(["a", "a", "a", "b"].map(|name| names.unique(name)), ["a", "a_3", "a_4", "b"]);
         assert_eq!(names.unique("a_3"), "a_3_2");
     }
 
@@ -72,6 +72,6 @@ mod tests {
     fn names_that_others_have_are_taken() {
         let mut names = Names::default();
         let file = |name: &str| name == "x" || name == "x_3";
-        assert_eq!(["x", "x", "x"].map(|wish| names.unique_beside(wish, file)), ["x_2", "x_4", "x_5"]);
+        assert_eq!(["x", "x", "x"].map(|name| names.unique_beside(name, file)), ["x_2", "x_4", "x_5"]);
     }
 }

@@ -295,7 +295,7 @@ pub(crate) struct Transposed {
     /// Elements that come behind the result of the smallest operand with it, per axis.
     pub(crate) more: Option<Vec<usize>>,
     /// The result's extents, where they are asked for.
-    pub(crate) wish: Option<Vec<usize>>,
+    pub(crate) requested: Option<Vec<usize>>,
     pub(crate) groups: usize,
 }
 
@@ -325,9 +325,9 @@ impl Transposed {
         {
             return Err(wrong());
         }
-        let wish = match &self.wish {
+        let requested = match &self.requested {
             // The batch and the channels may stand before the extents.
-            Some(wish) if wish.len() >= axes => Some(&wish[wish.len() - axes..]),
+            Some(requested) if requested.len() >= axes => Some(&requested[requested.len() - axes..]),
             Some(_) => return Err(wrong()),
             None => None,
         };
@@ -345,8 +345,8 @@ impl Transposed {
             let reach = (kernel - 1).checked_mul(dilation).ok_or_else(wrong)? as i64;
             let full = ((extent - 1).checked_mul(stride).ok_or_else(wrong)? as i64) + reach + 1 + more;
             let same = matches!(self.attributes.auto_pad, AutoPad::SameUpper | AutoPad::SameLower);
-            let asked = match wish {
-                Some(wish) => Some(wish[index] as i64),
+            let asked = match requested {
+                Some(requested) => Some(requested[index] as i64),
                 None if same => Some((extent * stride) as i64),
                 None => None,
             };

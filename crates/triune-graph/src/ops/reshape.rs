@@ -15,18 +15,18 @@ pub struct Reshape {
 impl Reshape {
     pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let x = at.input(0)?;
-        let wish = at.needed_ints(1)?;
+        let requested = at.needed_ints(1)?;
         let dims = self
-            .resolve(&x.shape, &wish)
-            .ok_or_else(|| at.wrong(format!("shape {} cannot become {}", x.shape, List(&wish))))?;
+            .resolve(&x.shape, &requested)
+            .ok_or_else(|| at.wrong(format!("shape {} cannot become {}", x.shape, List(&requested))))?;
         at.like_input(at.shape(&dims)?)
     }
 
-    /// The extents that `wish` asks for, with 0 as the input's and −1 as what is left; `None` when they do not fit.
-    fn resolve(self, from: &[usize], wish: &[i64]) -> Option<Vec<usize>> {
-        let mut dims = Vec::with_capacity(wish.len());
+    /// The extents that `requested` asks for, with 0 as the input's and −1 as what is left; `None` when they do not fit.
+    fn resolve(self, from: &[usize], requested: &[i64]) -> Option<Vec<usize>> {
+        let mut dims = Vec::with_capacity(requested.len());
         let mut open = None;
-        for (axis, &extent) in wish.iter().enumerate() {
+        for (axis, &extent) in requested.iter().enumerate() {
             dims.push(match extent {
                 0 if !self.allow_zero => *from.get(axis)?,
                 -1 if open.is_none() => {
@@ -127,8 +127,8 @@ pub struct Expand;
 impl Expand {
     pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let x = at.input(0)?;
-        let wish = extents(at, &at.needed_ints(1)?)?;
-        at.like_input(at.broadcast(&x.shape, &wish)?)
+        let requested = extents(at, &at.needed_ints(1)?)?;
+        at.like_input(at.broadcast(&x.shape, &requested)?)
     }
 }
 

@@ -272,15 +272,15 @@ fn reduce_as_pool(rewriter: &mut Rewriter<'_>, index: usize) {
     let dims = [shape[0], shape[1]].map(|extent| extent as i64);
     let Some(constant) = Constant::from_i64(Shape::from([2]), &dims) else { return };
     let stem = rewriter.value(output).name.clone();
-    let wish = rewriter.add_value(Value::named(format!("{stem}.shape")));
-    rewriter.set_constant(wish, constant);
+    let requested = rewriter.add_value(Value::named(format!("{stem}.shape")));
+    rewriter.set_constant(requested, constant);
     let extents = [shape[0], shape[1], 1, 1].map(Dim::Fixed).to_vec();
     let pooled =
         Value { dtype: Some(DType::F32), shape: Some(extents), ..Value::named(format!("{stem}.pooled")) };
     let pooled = rewriter.add_value(pooled);
     rewriter.add_node(node(pooled), index);
     let op = Op::Reshape(Reshape { allow_zero: dims.contains(&0) });
-    let inputs = vec![Some(pooled), Some(wish)];
+    let inputs = vec![Some(pooled), Some(requested)];
     let reshape = Node::new(format!("{name}.Reshape"), op, inputs, vec![Some(output)]);
     rewriter.replace(index, reshape);
 }
@@ -312,9 +312,9 @@ fn resolve_reshape(rewriter: &mut Rewriter<'_>, index: usize) {
     }
     let name = node.name.clone();
     let Some(constant) = Constant::from_i64(Shape::from([dims.len()]), &dims) else { return };
-    let wish = rewriter.add_value(Value::named(format!("{}.shape", rewriter.value(output).name)));
-    rewriter.set_constant(wish, constant);
-    let inputs = vec![Some(source), Some(wish)];
+    let requested = rewriter.add_value(Value::named(format!("{}.shape", rewriter.value(output).name)));
+    rewriter.set_constant(requested, constant);
+    let inputs = vec![Some(source), Some(requested)];
     rewriter.replace(index, Node::new(name, op, inputs, vec![Some(output)]));
 }
 

@@ -194,8 +194,8 @@ impl Site<'_, '_> {
     }
 
     fn reshape(&mut self, id: ValueId, dims: &[usize]) -> Option<ValueId> {
-        let wish = self.list(dims)?;
-        Some(self.emit(Op::Reshape(Reshape { allow_zero: true }), &[id, wish]))
+        let requested = self.list(dims)?;
+        Some(self.emit(Op::Reshape(Reshape { allow_zero: true }), &[id, requested]))
     }
 
     /// Elements from one place to another, by a step, along the last two axes.
@@ -241,15 +241,15 @@ impl Site<'_, '_> {
     }
 
     /// The integers of an operand, if they are known.
-    fn known(&self, node: &Node, index: usize) -> Option<Vec<i64>> {
+    fn integers(&self, node: &Node, index: usize) -> Option<Vec<i64>> {
         let id = node.inputs.get(index).copied().flatten()?;
         self.rewriter.value(id).constant.as_ref()?.to_i64()
     }
 
     /// A part of which elements come in reverse: those are picked by index.
     fn slice(&mut self, node: &Node) -> Option<()> {
-        let steps = self.known(node, 4).filter(|steps| steps.iter().any(|&step| step < 0))?;
-        let (starts, ends, axes) = (self.known(node, 1)?, self.known(node, 2)?, self.known(node, 3));
+        let steps = self.integers(node, 4).filter(|steps| steps.iter().any(|&step| step < 0))?;
+        let (starts, ends, axes) = (self.integers(node, 1)?, self.integers(node, 2)?, self.integers(node, 3));
         let mut x = node.inputs.first().copied()??;
         let ranges = Slice::ranges(&self.shape(x)?, &starts, &ends, axes.as_deref(), Some(&steps))?;
         let backwards = |axis: &usize| ranges[*axis].step < 0;
@@ -286,10 +286,10 @@ impl Site<'_, '_> {
 
     /// A border that takes elements away on some sides: those go first.
     fn pad(&mut self, node: &Node) -> Option<()> {
-        let pads = self.known(node, 1).filter(|pads| pads.iter().any(|&pad| pad < 0))?;
+        let pads = self.integers(node, 1).filter(|pads| pads.iter().any(|&pad| pad < 0))?;
         let x = node.inputs.first().copied()??;
         let shape = self.shape(x)?;
-        let amounts = Pad::amounts(shape.rank(), &pads, self.known(node, 3).as_deref())?;
+        let amounts = Pad::amounts(shape.rank(), &pads, self.integers(node, 3).as_deref())?;
         let cut = |amount: i64| usize::try_from(amount.min(0).unsigned_abs()).ok();
         let added = |amount: i64| usize::try_from(amount.max(0)).ok();
         let (mut starts, mut ends, mut before, mut behind) = (vec![], vec![], vec![], vec![]);
@@ -347,16 +347,16 @@ impl Site<'_, '_> {
             let tap = site.window(weights, tap, tap.map(|at| at + 1), [1, 1])?;
             let dims = [groups, taps[0] / groups, taps[1]];
             let tap = site.reshape(tap, &[&[1], dims.as_slice()].concat())?;
-            let wish = site.list(&[&[shape[0]], dims.as_slice()].concat())?;
-            let tap = site.emit(Op::Expand(Expand), &[tap, wish]);
+            let requested = site.list(&[&[shape[0]], dims.as_slice()].concat())?;
+            let tap = site.emit(Op::Expand(Expand), &[tap, requested]);
             Some(site.emit(Op::MatMul(MatMul::default()), &[tap, pixels]))
         })?;
-        let wish = self.list(&result)?;
+        let requested = self.list(&result)?;
         let Some(bias) = node.inputs.get(2).copied().flatten() else {
-            self.finish(Op::Reshape(Reshape { allow_zero: true }), &[total, wish], node);
+            self.finish(Op::Reshape(Reshape { allow_zero: true }), &[total, requested], node);
             return Some(());
         };
-        let total = self.emit(Op::Reshape(Reshape { allow_zero: true }), &[total, wish]);
+        let total = self.emit(Op::Reshape(Reshape { allow_zero: true }), &[total, requested]);
         let bias = self.reshape(bias, &[taps[0], 1, 1])?;
         self.finish(BinaryKind::Add, &[total, bias], node);
         Some(())
@@ -419,12 +419,12 @@ impl Site<'_, '_> {
         let batch = broadcast(own, other)?;
         let (mut a, mut b) = (self.reshape(a, &rows)?, self.reshape(b, &columns)?);
         if own != batch {
-            let wish = self.list(&[&batch, row].concat())?;
-            a = self.emit(Op::Expand(Expand), &[a, wish]);
+            let requested = self.list(&[&batch, row].concat())?;
+            a = self.emit(Op::Expand(Expand), &[a, requested]);
         }
         if other != batch && other.iter().any(|&extent| extent != 1) {
-            let wish = self.list(&[&batch, column].concat())?;
-            b = self.emit(Op::Expand(Expand), &[b, wish]);
+            let requested = self.list(&[&batch, column].concat())?;
+            b = self.emit(Op::Expand(Expand), &[b, requested]);
         }
         if !vectors {
             self.finish(Op::MatMul(MatMul::default()), &[a, b], node);
@@ -432,8 +432,8 @@ impl Site<'_, '_> {
         }
         let product = self.emit(Op::MatMul(MatMul::default()), &[a, b]);
         let result = self.shape(*node.outputs.first()?.as_ref()?)?;
-        let wish = self.list(&result)?;
-        self.finish(Op::Reshape(Reshape { allow_zero: true }), &[product, wish], node);
+        let requested = self.list(&result)?;
+        self.finish(Op::Reshape(Reshape { allow_zero: true }), &[product, requested], node);
         Some(())
     }
 
@@ -445,8 +445,8 @@ impl Site<'_, '_> {
         if shape.elements()? != 1 {
             dims[resolve_axis(axis as i64, x.rank())?] = shape.elements()? as i64;
         }
-        let wish = self.constant(Constant::from_i64(Shape::from([dims.len()]), &dims))?;
-        Some(self.emit(Op::Reshape(Reshape { allow_zero: true }), &[id, wish]))
+        let requested = self.constant(Constant::from_i64(Shape::from([dims.len()]), &dims))?;
+        Some(self.emit(Op::Reshape(Reshape { allow_zero: true }), &[id, requested]))
     }
 
     /// Whether commands have the border between reals and this type of integers, with the node's parameters.

@@ -17,7 +17,7 @@ use crate::{
 /// compiles and runs the graph that comes back, puts its outputs into the table, then runs each of [`Stage::host`] in
 /// order and puts their results there, too. In the end the table has the network's outputs. A compiled stage serves again
 /// when [`Stage::bind`] would give the same graph: for equal types and extents of its inputs and equal elements of those
-/// that [`Stage::known`] names.
+/// that [`Stage::constants`] names.
 #[derive(Clone, Debug)]
 pub struct Stage {
     /// The static part; its inputs' extents are open. It may have no nodes.
@@ -25,7 +25,7 @@ pub struct Stage {
     /// The part's inputs, in the order in which the graph names them.
     pub inputs: Vec<String>,
     /// Those of them whose elements decide about extents: they are bound as constants.
-    pub known: HashSet<String>,
+    pub constants: HashSet<String>,
     /// What the part makes for later ones and for the host.
     pub outputs: Vec<String>,
     /// What the host computes when the part has run.
@@ -67,7 +67,7 @@ pub struct Arrival<'a> {
 
 impl Stage {
     /// The part with fixed extents, for what has arrived; its inputs are those of [`Stage::inputs`] that are not
-    /// [`Stage::known`], in that order.
+    /// [`Stage::constants`], in that order.
     ///
     /// An input that has not arrived, or does not fit, is an error that names it.
     pub fn bind<'a>(&self, arrived: impl Fn(&str) -> Option<Arrival<'a>>) -> Result<Graph, Error> {
@@ -77,7 +77,7 @@ impl Stage {
         for id in std::mem::take(&mut graph.inputs) {
             let name = graph.value(id).name.clone();
             let tensor = arrived(&name).ok_or_else(|| Error::Graph(format!("'{name}' is not there yet")))?;
-            if self.known.contains(&name) {
+            if self.constants.contains(&name) {
                 let constant = Shape::new(tensor.shape)
                     .and_then(|shape| Constant::new(tensor.dtype, shape, tensor.bytes.to_vec()))
                     .ok_or_else(|| {
@@ -311,7 +311,7 @@ impl<'g> Cut<'g> {
 
     fn stage(&self, level: usize, own: &Level) -> Result<Stage, Error> {
         let graph = self.graph;
-        let (mut inputs, mut known, mut seen) = (Vec::new(), HashSet::new(), HashSet::new());
+        let (mut inputs, mut constants, mut seen) = (Vec::new(), HashSet::new(), HashSet::new());
         let mut outputs = Vec::new();
         for node in own.nodes.iter().map(|&index| &graph.nodes[index]) {
             for (position, &id) in node.inputs.iter().enumerate() {
@@ -320,7 +320,7 @@ impl<'g> Cut<'g> {
                     inputs.push(id);
                 }
                 if node.op.decides().contains(&position) {
-                    known.insert(id);
+                    constants.insert(id);
                 }
             }
             outputs.extend(node.outputs.iter().flatten().filter(|id| self.leaves[id.0 as usize]));
@@ -335,7 +335,7 @@ impl<'g> Cut<'g> {
         let name = |id: &ValueId| graph.value(*id).name.clone();
         Ok(Stage {
             inputs: inputs.iter().map(name).collect(),
-            known: known.iter().map(name).collect(),
+            constants: constants.iter().map(name).collect(),
             outputs: outputs.iter().map(name).collect(),
             host: own.host.iter().map(|&index| self.host_step(&graph.nodes[index])).collect(),
             graph: part,

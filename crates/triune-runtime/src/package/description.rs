@@ -67,11 +67,11 @@ struct TensorJson {
     block: Option<usize>,
     model_shape: Vec<usize>,
     /// Packages from before it was told take reals.
-    #[serde(default = "reals")]
+    #[serde(default = "float32")]
     model_dtype: String,
 }
 
-fn reals() -> String {
+fn float32() -> String {
     DType::F32.name().into()
 }
 

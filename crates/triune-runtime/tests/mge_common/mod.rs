@@ -290,7 +290,7 @@ fn run_stage(stage: &Stage, arrived: &mut Arrived) {
             Some(Arrival { dtype, shape, bytes })
         };
         let graph = stage.bind(arrival).unwrap_or_else(|error| panic!("{error}"));
-        let inputs = stage.inputs.iter().filter(|name| !stage.known.contains(*name));
+        let inputs = stage.inputs.iter().filter(|name| !stage.constants.contains(*name));
         let inputs: Vec<TensorRef<'_>> =
             inputs.map(|name| reference(arrived, name).expect("an operand")).collect();
         let outputs = run_graph(graph, &inputs);

@@ -55,8 +55,8 @@ impl Room {
     pub fn take(&mut self, bytes: u64) -> Result<(), OutOfMemory> {
         let used = self.used.saturating_add(bytes);
         if used > self.claimed {
-            let wish = used.max(self.claimed.saturating_mul(2)).max(Self::STEP);
-            if self.claim(wish).is_err() {
+            let requested = used.max(self.claimed.saturating_mul(2)).max(Self::STEP);
+            if self.claim(requested).is_err() {
                 self.claim(used)?;
             }
         }

@@ -64,7 +64,7 @@ pub(super) fn qadd(checker: &Checker<'_>, command: &command::QAdd) -> Result<Pre
         [a, b],
         &output,
         true,
-        plain(move |[a, b, ..], write, pool| triune_kernels::q_add(isa, &add, &shape, a, b, write, pool)),
+        plain(move |[a, b, ..], write, pool| triune_kernels::q8_add(isa, &add, &shape, a, b, write, pool)),
     )
 }
 
@@ -90,7 +90,7 @@ pub(super) fn qmul(checker: &Checker<'_>, command: &command::QMul) -> Result<Pre
         [a, b],
         &output,
         true,
-        plain(move |[a, b, ..], write, pool| triune_kernels::q_mul(isa, &mul, &shape, a, b, write, pool)),
+        plain(move |[a, b, ..], write, pool| triune_kernels::q8_mul(isa, &mul, &shape, a, b, write, pool)),
     )
 }
 
@@ -234,7 +234,7 @@ fn q16_table(checker: &Checker<'_>, command: &command::Table) -> Result<Prepared
     expect_same_extents("output", &output.nhwc, &input.nhwc)?;
     let (from, to) = (input.nhwc, output.nhwc);
     let step = plain(move |[x, ..], write, pool| {
-        triune_kernels::table_q16(&table, elements(x)?, from, elements_mut(write)?, to, pool)
+        triune_kernels::q16_table(&table, elements(x)?, from, elements_mut(write)?, to, pool)
     });
     checker.finish([input.placed], &output.placed, true, step)
 }

@@ -24,22 +24,22 @@ fn step(
 ) -> impl Step + 'static {
     plain(move |[x, ..], write, pool| match (&window, &quant) {
         (Some(window), Some(Quantized::Bytes(quant))) => {
-            triune_kernels::pool_q8(isa, window, quant, x, input, write, output, pool)
+            triune_kernels::q8_pool(isa, window, quant, x, input, write, output, pool)
         }
         (None, Some(Quantized::Bytes(quant))) => {
-            triune_kernels::global_pool_q8(isa, kind, quant, x, input, write, output, pool)
+            triune_kernels::q8_global_pool(isa, kind, quant, x, input, write, output, pool)
         }
         (window, Some(Quantized::Words(quant))) => {
             let window = window.unwrap_or_else(|| whole(kind, input));
             let (x, y) = (elements(x)?, elements_mut(write)?);
-            triune_kernels::pool_q16(isa, &window, quant, x, input, y, output, pool)
+            triune_kernels::q16_pool(isa, &window, quant, x, input, y, output, pool)
         }
         (Some(window), None) => {
-            triune_kernels::pool_f32(isa, window, elements(x)?, input, elements_mut(write)?, output, pool)
+            triune_kernels::f32_pool(isa, window, elements(x)?, input, elements_mut(write)?, output, pool)
         }
         (None, None) => {
             let (x, y) = (elements(x)?, elements_mut(write)?);
-            triune_kernels::global_pool_f32(isa, kind, x, input, y, output, pool)
+            triune_kernels::f32_global_pool(isa, kind, x, input, y, output, pool)
         }
     })
 }

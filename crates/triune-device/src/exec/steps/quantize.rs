@@ -133,10 +133,10 @@ fn q16(
     let step = plain(move |[x, ..], write, pool| {
         if let Some(rounding) = rounding {
             let (x, y) = (elements(x)?, elements_mut(write)?);
-            return triune_kernels::quantize_q16(params, rounding, x, from, y, to, pool);
+            return triune_kernels::q16_quantize(params, rounding, x, from, y, to, pool);
         }
         let (x, y) = (elements(x)?, elements_mut(write)?);
-        triune_kernels::dequantize_q16(params, x, from, y, to, pool)
+        triune_kernels::q16_dequantize(params, x, from, y, to, pool)
     });
     checker.finish([input.placed], &output.placed, false, step)
 }

@@ -134,10 +134,10 @@ fn convert_direct(
     }
     match (from, to) {
         (DType::F16, DType::F32) => {
-            return triune_kernels::floats_of_halves(isa, shape, elements(x)?, elements_mut(write)?, pool);
+            return triune_kernels::f16_to_f32(isa, shape, elements(x)?, elements_mut(write)?, pool);
         }
         (DType::F32, DType::F16) => {
-            return triune_kernels::halves_of_floats(isa, shape, elements(x)?, elements_mut(write)?, pool);
+            return triune_kernels::f32_to_f16(isa, shape, elements(x)?, elements_mut(write)?, pool);
         }
         _ => {}
     }

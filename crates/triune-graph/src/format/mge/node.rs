@@ -239,8 +239,8 @@ impl<'a> NodeReader<'_, '_, 'a> {
             self.builder.set_quant(reshaped, quant);
             return Ok(reshaped);
         }
-        let wish = self.ints("shape", dims)?;
-        self.emit_like(Op::Reshape(Reshape { allow_zero: true }), &[id, wish])
+        let requested = self.ints("shape", dims)?;
+        self.emit_like(Op::Reshape(Reshape { allow_zero: true }), &[id, requested])
     }
 
     /// Axes permuted.

@@ -43,7 +43,7 @@ pub(super) struct Builder<'f> {
     /// For every value of the graph, its type and extents with the file's default shapes.
     types: Vec<Option<TensorType>>,
     /// For every value, its elements where they follow from those shapes.
-    known: Vec<Option<Constant>>,
+    folded: Vec<Option<Constant>>,
     evaluator: Evaluator,
     names: Names<'static>,
     node_names: Names<'static>,
@@ -66,7 +66,7 @@ pub(super) fn model(file: &File<'_>, bytes: &Bytes, options: ReadOptions) -> Res
         options,
         quants: Vec::new(),
         types: Vec::new(),
-        known: Vec::new(),
+        folded: Vec::new(),
         evaluator: Evaluator::new(64 << 10),
         names: Names::default(),
         node_names: Names::default(),
@@ -137,8 +137,8 @@ pub(super) fn model(file: &File<'_>, bytes: &Bytes, options: ReadOptions) -> Res
 fn read_operator(builder: &mut Builder<'_>, operator: &Operator<'_>, names: &[String]) -> Result<(), Error> {
     let results = operator.outputs.start as usize..operator.outputs.end as usize;
     let own_names = names.get(results.clone()).unwrap_or_default();
-    let wish = operator.name.as_ref().or_else(|| own_names.last()).unwrap_or(&operator.kind);
-    let name = builder.node_names.unique(wish.clone());
+    let requested = operator.name.as_ref().or_else(|| own_names.last()).unwrap_or(&operator.kind);
+    let name = builder.node_names.unique(requested.clone());
     let unsupported =
         |reason: String| Error::Unsupported { node: name.clone(), op: operator.kind.clone(), reason };
     let entry = registry::find(&operator.kind).ok_or_else(|| {
@@ -195,13 +195,13 @@ fn output(builder: &mut Builder<'_>, file: &File<'_>, variable: u32, id: ValueId
 
 impl Builder<'_> {
     /// A name that no value has yet.
-    pub(super) fn unique_name(&mut self, wish: String) -> String {
-        self.names.unique(wish)
+    pub(super) fn unique_name(&mut self, name: String) -> String {
+        self.names.unique(name)
     }
 
     /// A name that no node has yet.
-    pub(super) fn unique_node_name(&mut self, wish: String) -> String {
-        self.node_names.unique(wish)
+    pub(super) fn unique_node_name(&mut self, name: String) -> String {
+        self.node_names.unique(name)
     }
 
     /// Adds a value whose name is taken for it, with its type under the default shapes.
@@ -209,7 +209,7 @@ impl Builder<'_> {
         let id = self.graph.add_value(value);
         self.quants.push(None);
         self.types.push(found);
-        self.known.push(None);
+        self.folded.push(None);
         id
     }
 
@@ -219,7 +219,7 @@ impl Builder<'_> {
         let id = self.graph.add_constant(name, constant);
         self.quants.push(None);
         self.types.push(Some(found));
-        self.known.push(None);
+        self.folded.push(None);
         id
     }
 
@@ -255,7 +255,7 @@ impl Builder<'_> {
 
     /// The elements of a value under the default shapes, where they follow from those.
     pub(super) fn folded(&self, id: ValueId) -> Option<&Constant> {
-        self.graph.value(id).constant.as_ref().or(self.known[id.0 as usize].as_ref())
+        self.graph.value(id).constant.as_ref().or(self.folded[id.0 as usize].as_ref())
     }
 
     /// The results' types, and elements where known, of an operator that would make the values `outputs`; of type `quantized`,
@@ -279,7 +279,7 @@ impl Builder<'_> {
                 Some(id) => {
                     let Some(TensorType { dtype, shape }) = self.type_of(*id) else { return Ok(()) };
                     let constant =
-                        self.graph.value(*id).constant.as_ref().or(self.known[id.0 as usize].as_ref());
+                        self.graph.value(*id).constant.as_ref().or(self.folded[id.0 as usize].as_ref());
                     Some(Operand { dtype, shape, constant })
                 }
             });
@@ -297,9 +297,9 @@ impl Builder<'_> {
                     format!("composite operators become {nodes} operators and {bytes} bytes of constants");
                 return Err(Error::Unsupported { node: node.into(), op: op.name().into(), reason });
             }
-            for (&id, (found, known)) in outputs.iter().zip(found) {
+            for (&id, (found, folded)) in outputs.iter().zip(found) {
                 self.types[id.0 as usize] = Some(found);
-                self.known[id.0 as usize] = known.filter(|_| !guessed);
+                self.folded[id.0 as usize] = folded.filter(|_| !guessed);
                 self.graph.value_mut(id).dtype = Some(found.dtype);
             }
             return Ok(());
@@ -315,7 +315,7 @@ impl Builder<'_> {
         let values = if guessed { None } else { self.evaluator.evaluate(op, &at, &found) };
         for (index, (&id, found)) in outputs.iter().zip(&found).enumerate() {
             self.types[id.0 as usize] = Some(*found);
-            self.known[id.0 as usize] = values.as_ref().and_then(|values| values.get(index).cloned());
+            self.folded[id.0 as usize] = values.as_ref().and_then(|values| values.get(index).cloned());
             self.graph.value_mut(id).dtype = Some(found.dtype);
         }
         Ok(())

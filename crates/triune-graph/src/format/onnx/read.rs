@@ -44,9 +44,9 @@ pub(super) struct Builder<'b> {
 
 impl<'b> Builder<'b> {
     /// A name that no value has yet.
-    pub(super) fn unique_value_name(&mut self, wish: String) -> String {
+    pub(super) fn unique_value_name(&mut self, name: String) -> String {
         let symbols = &self.symbols;
-        self.value_names.unique_beside(wish, |name| symbols.get(name).is_some())
+        self.value_names.unique_beside(name, |name| symbols.get(name).is_some())
     }
 
     /// How many axes a value has, when the file tells.
@@ -56,8 +56,8 @@ impl<'b> Builder<'b> {
     }
 
     /// A name that no node has yet.
-    pub(super) fn unique_node_name(&mut self, wish: impl Into<Cow<'b, str>>) -> String {
-        self.node_names.unique(wish)
+    pub(super) fn unique_node_name(&mut self, name: impl Into<Cow<'b, str>>) -> String {
+        self.node_names.unique(name)
     }
 
     /// The elements of a tensor, which may be strings; `what` names it in errors.

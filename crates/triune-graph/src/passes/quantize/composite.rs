@@ -38,14 +38,14 @@ fn operand(node: &Node, index: usize) -> Option<ValueId> {
 /// A constant of one element.
 fn scalar(rewriter: &Rewriter<'_>, id: ValueId) -> Option<f32> {
     (count(rewriter, id)? == 1).then_some(())?;
-    let known = floats(rewriter, id)?;
-    if let [value] = *known { Some(value) } else { None }
+    let elements = floats(rewriter, id)?;
+    if let [value] = *elements { Some(value) } else { None }
 }
 
 /// Elements of a constant of reals, dequantized or not; looks at none of them.
 fn count(rewriter: &Rewriter<'_>, id: ValueId) -> Option<usize> {
-    if let Some(known) = &rewriter.value(id).constant {
-        return (known.dtype() == DType::F32).then(|| known.elements());
+    if let Some(constant) = &rewriter.value(id).constant {
+        return (constant.dtype() == DType::F32).then(|| constant.elements());
     }
     let (source, _) = dequantized(rewriter, id)?;
     Some(rewriter.value(source).constant.as_ref()?.elements())
@@ -53,8 +53,8 @@ fn count(rewriter: &Rewriter<'_>, id: ValueId) -> Option<usize> {
 
 /// A constant of reals, dequantized or not.
 fn floats(rewriter: &Rewriter<'_>, id: ValueId) -> Option<Vec<f32>> {
-    if let Some(known) = &rewriter.value(id).constant {
-        return (known.dtype() == DType::F32).then(|| known.to_f32())?;
+    if let Some(constant) = &rewriter.value(id).constant {
+        return (constant.dtype() == DType::F32).then(|| constant.to_f32())?;
     }
     let (source, meaning) = dequantized(rewriter, id)?;
     let integers = rewriter.value(source).constant.as_ref()?.to_i64()?;
@@ -70,7 +70,7 @@ const DEEPEST: usize = 24;
 struct Walk<'w, 'r> {
     rewriter: &'w Rewriter<'r>,
     source: Option<(ValueId, Quantized)>,
-    known: HashMap<ValueId, Option<FloatTable>>,
+    tables: HashMap<ValueId, Option<FloatTable>>,
 }
 
 /// A function's results by the byte of its value.
@@ -78,7 +78,7 @@ type FloatTable = Arc<[f32; 256]>;
 
 /// A chain or a web of functions of one value of bytes and of constants: a table.
 fn function(rewriter: &Rewriter<'_>, real: ValueId, to: Quantized) -> Option<Node> {
-    let mut walk = Walk { rewriter, source: None, known: HashMap::new() };
+    let mut walk = Walk { rewriter, source: None, tables: HashMap::new() };
     let results = walk.results(real, DEEPEST)?;
     let (source, from) = walk.source?;
     (rewriter.value(real).fixed_shape()? == rewriter.value(source).fixed_shape()?).then_some(())?;
@@ -91,11 +91,11 @@ fn function(rewriter: &Rewriter<'_>, real: ValueId, to: Quantized) -> Option<Nod
 
 impl Walk<'_, '_> {
     fn results(&mut self, real: ValueId, depth: usize) -> Option<FloatTable> {
-        if let Some(known) = self.known.get(&real) {
-            return known.clone();
+        if let Some(table) = self.tables.get(&real) {
+            return table.clone();
         }
         let results = self.computed(real, depth);
-        self.known.insert(real, results.clone());
+        self.tables.insert(real, results.clone());
         results
     }
 
@@ -258,16 +258,16 @@ fn affine(rewriter: &Rewriter<'_>, real: ValueId, channels: usize) -> Option<Aff
 fn point(rewriter: &Rewriter<'_>, node: &Node, channels: usize) -> Option<(Vec<f32>, Vec<f32>)> {
     let Op::Conv(op) = &node.op else { return None };
     let plain = op.stride == [1; 2] && op.pad == [0; 4] && op.epilogue.post_ops.is_empty();
-    let known = |id: ValueId| rewriter.value(id).constant.as_ref()?.to_f32();
+    let elements = |id: ValueId| rewriter.value(id).constant.as_ref()?.to_f32();
     let weights = operand(node, 1)?;
     let fits = rewriter.value(weights).fixed_shape()? == Shape::from([channels, 1, 1, 1]);
     let explicit = op.auto_pad == AutoPad::Explicit && op.groups == channels;
     (plain && fits && explicit && node.quant.is_none()).then_some(())?;
     let shift = match operand(node, 2) {
-        Some(bias) => known(bias)?,
+        Some(bias) => elements(bias)?,
         None => vec![0.0; channels],
     };
-    Some((known(weights)?, shift))
+    Some((elements(weights)?, shift))
 }
 
 /// A constant of an element per channel of an image.
@@ -285,8 +285,8 @@ fn normalization(rewriter: &mut Rewriter<'_>, real: ValueId, to: Quantized) -> O
     let (source, from) = dequantized(rewriter, x)?;
     // Networks that round otherwise compute it in reals.
     let fits = from.dtype == to.dtype && rewriter.rounding() == Rounding::HalfToEven;
-    let known = rewriter.value(source).constant.is_some();
-    (fits && from.is_byte() && !known).then_some(())?;
+    let constant = rewriter.value(source).constant.is_some();
+    (fits && from.is_byte() && !constant).then_some(())?;
     let inputs = with_rows(rewriter, source, rows);
     let mut operands: Vec<Option<QuantParams>> = vec![None; inputs.len()];
     operands[0] = Some(from.params);
@@ -406,8 +406,8 @@ fn normalized(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(LayerNorm, Valu
     // From the back: the addend, then the factor.
     for (kind, row) in [(BinaryKind::Add, 1), (BinaryKind::Mul, 0)] {
         let Some((own, ends)) = binary(rewriter, at) else { continue };
-        let known = (0..2).find(|&index| count(rewriter, ends[index]).is_some());
-        if let Some(index) = known.filter(|_| own == kind) {
+        let constant = (0..2).find(|&index| count(rewriter, ends[index]).is_some());
+        if let Some(index) = constant.filter(|_| own == kind) {
             given[row] = Some(ends[index]);
             at = ends[1 - index];
         }

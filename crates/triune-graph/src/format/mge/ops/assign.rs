@@ -168,15 +168,15 @@ pub(in super::super) fn eye(node: &mut NodeReader<'_, '_, '_>) -> Result<ValueId
     let dtype = element::plain(code).map_err(|reason| node.unsupported(reason))?;
     let inputs = node.inputs.clone();
     node.function(&inputs, &[0], move |f| {
-        let wish = f.ints(0)?.unwrap_or_default();
-        let extent = |index: usize| wish.get(index).and_then(|&extent| usize::try_from(extent).ok());
-        let (rows, columns) = match wish.len() {
+        let requested = f.ints(0)?.unwrap_or_default();
+        let extent = |index: usize| requested.get(index).and_then(|&extent| usize::try_from(extent).ok());
+        let (rows, columns) = match requested.len() {
             1 => (extent(0), extent(0)),
             2 => (extent(0), extent(1)),
             _ => (None, None),
         };
         let (Some(rows), Some(columns)) = (rows, columns) else {
-            return Err(f.wrong(format!("extents {}", List(&wish))));
+            return Err(f.wrong(format!("extents {}", List(&requested))));
         };
         f.bounded(rows.checked_mul(columns))?;
         let (down, across) = (f.places(rows, 1)?, f.places(columns, 0)?);

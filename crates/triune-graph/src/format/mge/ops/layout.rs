@@ -141,8 +141,8 @@ impl NodeReader<'_, '_, '_> {
         let front = self.emit(ShapeOf { start: 0, end: Some(1) }, &[id])?;
         let behind = self.emit(ShapeOf { start: 2, end: Some(4) }, &[id])?;
         let open = self.ints("channels", &[-1])?;
-        let wish = self.emit(Concat { axis: 0 }, &[front, open, behind])?;
-        self.emit_like(Op::Reshape(Reshape { allow_zero: true }), &[apart, wish])
+        let requested = self.emit(Concat { axis: 0 }, &[front, open, behind])?;
+        self.emit_like(Op::Reshape(Reshape { allow_zero: true }), &[apart, requested])
     }
 
     /// The five axes that the file has of a variable in blocks; anything else as it is.
@@ -152,8 +152,8 @@ impl NodeReader<'_, '_, '_> {
         let front = self.emit(ShapeOf { start: 0, end: Some(1) }, &[id])?;
         let behind = self.emit(ShapeOf { start: 2, end: Some(4) }, &[id])?;
         let open = self.ints("blocks", &[-1, block as i64])?;
-        let wish = self.emit(Concat { axis: 0 }, &[front, open, behind])?;
-        let apart = self.emit_like(Op::Reshape(Reshape { allow_zero: true }), &[id, wish])?;
+        let requested = self.emit(Concat { axis: 0 }, &[front, open, behind])?;
+        let apart = self.emit_like(Op::Reshape(Reshape { allow_zero: true }), &[id, requested])?;
         self.transposed(apart, &[0, 1, 3, 4, 2])
     }
 

@@ -200,9 +200,9 @@ pub(in super::super) fn roi_pooling(node: &mut NodeReader<'_, '_, '_>) -> Result
 fn cells(f: &mut Scope<'_, '_>, average: bool, scale: f32) -> Result<Vec<ValueId>, Error> {
     let (x, boxes) = (f.input(0)?, f.input(1)?);
     let (shape, found) = (f.shape(x), f.shape(boxes));
-    let wish = f.ints(2)?.unwrap_or_default();
-    let (&[count, 5], &[rows, columns]) = (&*found, &*wish) else {
-        return Err(f.wrong(format!("boxes of extents {found} and a grid of {} numbers", wish.len())));
+    let requested = f.ints(2)?.unwrap_or_default();
+    let (&[count, 5], &[rows, columns]) = (&*found, &*requested) else {
+        return Err(f.wrong(format!("boxes of extents {found} and a grid of {} numbers", requested.len())));
     };
     let (rows, columns) = (usize::try_from(rows).unwrap_or(0), usize::try_from(columns).unwrap_or(0));
     f.bounded(rows.checked_mul(columns))?;

@@ -53,16 +53,16 @@ pub(in super::super) fn top_k(node: &mut NodeReader<'_, '_, '_>) -> Result<Value
         return Err(node.unsupported(format!("mode {mode}")));
     }
     let (x, k) = (rows(node)?, node.input(1)?);
-    let Some(&[wish]) = node.folded_ints(k).as_deref() else {
+    let Some(&[requested]) = node.folded_ints(k).as_deref() else {
         return Err(node.unsupported("a number of elements that depends on the network's data"));
     };
-    if wish == 0 {
+    if requested == 0 {
         return Err(node.unsupported("no elements"));
     }
     let extent = node.emit(ShapeOf { start: 1, end: Some(2) }, &[x])?;
     let count = node.cast(k, DType::I64)?;
     let count = node.reshaped(count, &[1])?;
-    let largest = wish < 0;
+    let largest = requested < 0;
     let count = if largest {
         let zero = node.ints("zero", &[0])?;
         node.binary(BinaryKind::Sub, zero, count)?

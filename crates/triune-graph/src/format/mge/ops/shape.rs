@@ -49,37 +49,37 @@ pub(in super::super) fn get_var_shape(node: &mut NodeReader<'_, '_, '_>) -> Resu
 
 /// Other extents; the one at the given axis is what is left.
 pub(in super::super) fn reshape(node: &mut NodeReader<'_, '_, '_>) -> Result<ValueId, Error> {
-    let (x, mut wish) = (node.input(0)?, node.input(1)?);
+    let (x, mut requested) = (node.input(0)?, node.input(1)?);
     let axis = node.params(kind::OPTIONAL_AXIS_V1)?.i32(0, NO_AXIS)?;
     if axis != NO_AXIS {
-        let [rank] = *node.shape(wish)? else {
+        let [rank] = *node.shape(requested)? else {
             return Err(node.unsupported("the shape operand does not have one axis"));
         };
         let axis = crate::ops::infer::resolve_axis(i64::from(axis), rank)
             .ok_or_else(|| node.unsupported(format!("axis {axis} of a shape of {rank} extents")))?;
-        let open = node.folded_ints(wish).and_then(|known| known.get(axis).copied());
+        let open = node.folded_ints(requested).and_then(|known| known.get(axis).copied());
         if open != Some(-1) {
-            wish = with_open_extent(node, wish, axis, rank)?;
+            requested = with_open_extent(node, requested, axis, rank)?;
         }
     }
-    node.emit_like(Op::Reshape(Reshape { allow_zero: true }), &[x, wish])
+    node.emit_like(Op::Reshape(Reshape { allow_zero: true }), &[x, requested])
 }
 
 /// The shape operand with −1 at `axis`.
 fn with_open_extent(
     node: &mut NodeReader<'_, '_, '_>,
-    wish: ValueId,
+    requested: ValueId,
     axis: usize,
     rank: usize,
 ) -> Result<ValueId, Error> {
     let open = node.ints("open", &[-1])?;
-    let wish = node.cast(wish, DType::I64)?;
+    let requested = node.cast(requested, DType::I64)?;
     let mut parts = Vec::new();
     for range in [0..axis, axis + 1..rank] {
         if !range.is_empty() {
             let starts = node.ints("start", &[range.start as i64])?;
             let ends = node.ints("end", &[range.end as i64])?;
-            parts.push(node.emit(Slice, &[wish, starts, ends])?);
+            parts.push(node.emit(Slice, &[requested, starts, ends])?);
         }
         if range.start == 0 {
             parts.push(open);
@@ -90,13 +90,13 @@ fn with_open_extent(
 
 /// Broadcast to a shape.
 pub(in super::super) fn broadcast(node: &mut NodeReader<'_, '_, '_>) -> Result<ValueId, Error> {
-    let (x, wish) = (node.input(0)?, node.input(1)?);
+    let (x, requested) = (node.input(0)?, node.input(1)?);
     if let Some((kind::OPTIONAL_AXIS_V1, _)) = node.operator.param
         && node.params(kind::OPTIONAL_AXIS_V1)?.i32(0, NO_AXIS)? != NO_AXIS
     {
         return Err(node.unsupported("a broadcast with an axis"));
     }
-    node.emit_like(Op::Expand(Expand), &[x, wish])
+    node.emit_like(Op::Expand(Expand), &[x, requested])
 }
 
 pub(in super::super) fn concat(node: &mut NodeReader<'_, '_, '_>) -> Result<ValueId, Error> {

@@ -149,7 +149,7 @@ fn transposed(
     attributes: Attributes,
     groups: usize,
 ) -> Result<ValueId, Error> {
-    let op = Transposed { attributes, more: None, wish: None, groups };
+    let op = Transposed { attributes, more: None, requested: None, groups };
     let mut inputs = vec![x, weights];
     inputs.extend(node.inputs.get(2));
     node.function(&inputs, &[], move |f| {
@@ -157,25 +157,25 @@ fn transposed(
         let mut op = op.clone();
         if let Some(like) = f.get(2) {
             // What is asked for more than the smallest result comes behind.
-            let (own, taps, wish) = (f.shape(x), f.shape(weights), f.shape(like));
+            let (own, taps, requested) = (f.shape(x), f.shape(weights), f.shape(like));
             let lists = [&op.attributes.strides, &op.attributes.dilations, &op.attributes.pads];
             let [Some(strides), Some(dilations), Some(pads)] = lists.map(Option::as_ref) else {
                 return Err(f.wrong("a window without attributes"));
             };
             let mut more = Vec::new();
             for axis in 0..strides.len() {
-                let (Some(&extent), Some(&kernel), Some(&wish)) =
-                    (own.get(2 + axis), taps.get(2 + axis), wish.get(2 + axis))
+                let (Some(&extent), Some(&kernel), Some(&requested)) =
+                    (own.get(2 + axis), taps.get(2 + axis), requested.get(2 + axis))
                 else {
-                    return Err(f.wrong(format!("extents {wish} are asked of {own}")));
+                    return Err(f.wrong(format!("extents {requested} are asked of {own}")));
                 };
                 let span = |steps: usize, step: usize| steps.saturating_sub(1).saturating_mul(step);
                 let full = span(extent, strides[axis])
                     .saturating_add(span(kernel, dilations[axis]))
                     .saturating_add(1);
-                let rest = wish.saturating_add(2 * pads[axis]).checked_sub(full);
+                let rest = requested.saturating_add(2 * pads[axis]).checked_sub(full);
                 more.push(rest.ok_or_else(|| {
-                    f.wrong(format!("extent {wish} is asked for, at least {full} comes out"))
+                    f.wrong(format!("extent {requested} is asked for, at least {full} comes out"))
                 })?);
             }
             op.more = Some(more);

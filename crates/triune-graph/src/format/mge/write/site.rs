@@ -71,8 +71,8 @@ impl Site<'_, '_> {
 
     pub(super) fn reshape(&mut self, x: u32, to: &Variable) -> Result<u32, Error> {
         let dims: Vec<i64> = to.extents().map(i64::from).collect();
-        let wish = self.writer.ints(&dims, &format!("{}.shape", to.name))?;
-        self.add("ReshapeV1", Some((54, TableBuilder::default())), &[x, wish], to)
+        let requested = self.writer.ints(&dims, &format!("{}.shape", to.name))?;
+        self.add("ReshapeV1", Some((54, TableBuilder::default())), &[x, requested], to)
     }
 
     /// Whether the types of what is read and made, which say what integers mean, are those that the operator's own rules give.
@@ -148,9 +148,9 @@ impl Site<'_, '_> {
             Op::Slice(_) => self.slice(),
             Op::Expand(_) => {
                 let dims: Vec<i64> = result.extents().map(i64::from).collect();
-                let wish = self.writer.ints(&dims, &format!("{}.shape", result.name))?;
+                let requested = self.writer.ints(&dims, &format!("{}.shape", result.name))?;
                 let x = self.input(0)?;
-                self.add("Broadcast", Some((1, TableBuilder::default())), &[x, wish], &result)
+                self.add("Broadcast", Some((1, TableBuilder::default())), &[x, requested], &result)
             }
             Op::Identity(_) => {
                 let x = self.input(0)?;

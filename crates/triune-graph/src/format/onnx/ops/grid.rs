@@ -27,7 +27,7 @@ enum PaddingMode {
 #[derive(Clone, Copy)]
 struct Sampling {
     mode: Mode,
-    outside: PaddingMode,
+    padding: PaddingMode,
     align_corners: bool,
 }
 
@@ -47,14 +47,14 @@ fn grid_sample(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         ("bicubic", Mode::Cubic),
         ("cubic", Mode::Cubic),
     ];
-    let outsides = [
+    let paddings = [
         ("zeros", PaddingMode::Zeros),
         ("border", PaddingMode::Border),
         ("reflection", PaddingMode::Reflection),
     ];
     let sampling = Sampling {
         mode: node.choice("mode", if node.since < 20 { "bilinear" } else { "linear" }, &modes)?,
-        outside: node.choice("padding_mode", "zeros", &outsides)?,
+        padding: node.choice("padding_mode", "zeros", &paddings)?,
         align_corners: node.flag("align_corners")?,
     };
     Ok(node.function(move |f| sampling.body(f)).into())
@@ -147,7 +147,7 @@ impl Sampling {
     /// Places outside brought to the border or mirrored, as far as the mode does so.
     fn brought_in(self, f: &mut Scope<'_, '_>, x: ValueId, extent: usize) -> Result<ValueId, Error> {
         let last = extent as f64 - 1.0;
-        match self.outside {
+        match self.padding {
             PaddingMode::Zeros => Ok(x),
             PaddingMode::Border => f.unary(UnaryKind::Clip([0.0, last as f32]), x),
             PaddingMode::Reflection => {
@@ -179,7 +179,7 @@ impl Sampling {
         factor: Option<ValueId>,
     ) -> Result<Tap, Error> {
         let last = extent as f32 - 1.0;
-        let inside = if self.outside == PaddingMode::Zeros {
+        let inside = if self.padding == PaddingMode::Zeros {
             let behind = f.compare(BinaryKind::GreaterOrEqual, place, 0.0)?;
             let before = f.compare(BinaryKind::LessOrEqual, place, f64::from(last))?;
             Some(f.binary(BinaryKind::And, behind, before)?)
@@ -199,7 +199,7 @@ pub(super) fn zero_padded(
     places: &[ValueId],
     extents: &[usize],
 ) -> Result<Vec<Vec<Tap>>, Error> {
-    let sampling = Sampling { mode: Mode::Linear, outside: PaddingMode::Zeros, align_corners: false };
+    let sampling = Sampling { mode: Mode::Linear, padding: PaddingMode::Zeros, align_corners: false };
     places.iter().zip(extents).map(|(&place, &extent)| sampling.neighbours(f, place, extent)).collect()
 }
 

@@ -262,23 +262,23 @@ fn center_crop_pad(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
             Some(axes) => f.axes(x, axes)?,
             None => (0..f.rank(x)).collect(),
         };
-        let wish = f.ints(1)?.unwrap_or_default();
-        if wish.len() != axes.len() {
-            return Err(f.wrong(format!("{} extents for {} axes", wish.len(), axes.len())));
+        let requested = f.ints(1)?.unwrap_or_default();
+        if requested.len() != axes.len() {
+            return Err(f.wrong(format!("{} extents for {} axes", requested.len(), axes.len())));
         }
         let mut pads = vec![0; 2 * f.rank(x)];
-        for (&axis, &wish) in axes.iter().zip(&wish) {
+        for (&axis, &requested) in axes.iter().zip(&requested) {
             let own = f.shape(x)[axis] as i64;
-            if wish < 0 {
-                return Err(f.wrong(format!("an extent of {wish}")));
+            if requested < 0 {
+                return Err(f.wrong(format!("an extent of {requested}")));
             }
-            if wish < own {
-                let start = (own - wish) / 2;
-                x = f.slice(x, axis, start, start + wish)?;
+            if requested < own {
+                let start = (own - requested) / 2;
+                x = f.slice(x, axis, start, start + requested)?;
             } else {
                 let rank = f.rank(x);
-                pads[axis] = (wish - own) / 2;
-                pads[rank + axis] = wish - own - pads[axis];
+                pads[axis] = (requested - own) / 2;
+                pads[rank + axis] = requested - own - pads[axis];
             }
         }
         if pads.iter().all(|&pad| pad == 0) {

@@ -120,10 +120,10 @@ fn quantize_parts(
 fn dequantize_parts(
     f: &mut Scope<'_, '_>,
     (axis, block): (isize, usize),
-    wish: Option<DType>,
+    requested: Option<DType>,
 ) -> Result<ValueId, Error> {
     let (x, scale) = (f.input(0)?, f.input(1)?);
-    let (from, dtype) = (f.dtype(x), wish.unwrap_or_else(|| f.dtype(scale)));
+    let (from, dtype) = (f.dtype(x), requested.unwrap_or_else(|| f.dtype(scale)));
     let scale = spread(f, scale, x, axis, block)?;
     let scale = f.cast(scale, DType::F32)?;
     // Differences of wide integers are exact before they are rounded.
@@ -149,9 +149,9 @@ pub(super) fn quantize(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         None if node.since < 23 || node.dtype_of(1) == Some(DType::F32) => Precision::Of(DType::F32),
         None => Precision::OfScale,
     };
-    let wish = node.dtype("output_dtype")?;
+    let requested = node.dtype("output_dtype")?;
     let given = node.constant(2).map(Constant::dtype);
-    let dtype = given.or(wish).unwrap_or(DType::U8);
+    let dtype = given.or(requested).unwrap_or(DType::U8);
     if block > 0 || precision != Precision::Of(DType::F32) || !saturates && dtype.largest().is_some() {
         let parts = move |f: &mut Scope<'_, '_>| {
             let plain = block == 0 && saturates && precision == Precision::OfScale;
@@ -179,10 +179,10 @@ fn write_quantize(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
 
 pub(super) fn dequantize(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let (axis, block) = axis(node)?;
-    let wish = node.dtype("output_dtype")?;
+    let requested = node.dtype("output_dtype")?;
     // The result is of the scale's type, unless another one is asked for.
-    if block > 0 || wish.is_some_and(|dtype| node.dtype_of(1) != Some(dtype)) {
-        return Ok(node.function(move |f| dequantize_parts(f, (axis, block), wish)).into());
+    if block > 0 || requested.is_some_and(|dtype| node.dtype_of(1) != Some(dtype)) {
+        return Ok(node.function(move |f| dequantize_parts(f, (axis, block), requested)).into());
     }
     Ok(Op::DequantizeLinear(DequantizeLinear { axis }))
 }

@@ -139,11 +139,11 @@ fn global_lp_pool(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
 /// The transposed convolution.
 fn conv_transpose(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let attributes = read_attributes(node)?;
-    let (more, wish) = (node.extents("output_padding")?, node.extents("output_shape")?);
+    let (more, requested) = (node.extents("output_padding")?, node.extents("output_shape")?);
     let groups = node.int("group")?.unwrap_or(1);
     let groups = usize::try_from(groups).ok().filter(|groups| *groups > 0);
     let groups = groups.ok_or_else(|| node.unsupported("attribute 'group' is not positive"))?;
-    let op = Transposed { attributes, more, wish, groups };
+    let op = Transposed { attributes, more, requested, groups };
     Ok(node.function(move |f| op.over(f, f.input(0)?, f.input(1)?, f.get(2))).into())
 }
 

@@ -1,4 +1,4 @@
-//! Constants at read time: their elements, picked and ordered by the names of their axes.
+//! Constants at read time: their elements, selected and ordered by the names of their axes.
 
 use triune_tensor::{DType, Shape, half::f32_of_f16};
 
@@ -63,12 +63,12 @@ impl Reader<'_, '_> {
     }
 
     /// Elements of a constant over the axes called `names`, in this order; of each axis what is not padding, or the positions that
-    /// `pick` chooses of all.
+    /// `select` chooses of all.
     pub(super) fn dense(
         &self,
         index: usize,
         names: &str,
-        pick: impl Fn(char, usize) -> Option<Vec<usize>>,
+        select: impl Fn(char, usize) -> Option<Vec<usize>>,
     ) -> Result<Dense, Error> {
         let value = &self.builder.document.values[index];
         let layout = &value.dtype.layout;
@@ -110,8 +110,8 @@ impl Reader<'_, '_> {
         for (&axis, name) in axes.iter().zip(names.chars()) {
             let own = &form.flat[axis];
             let total = own.total.unwrap_or(0);
-            let picked = if own.valid.is_empty() { pick(name, total) } else { None };
-            let positions = match picked.or_else(|| own.positions()) {
+            let selected = if own.valid.is_empty() { select(name, total) } else { None };
+            let positions = match selected.or_else(|| own.positions()) {
                 Some(positions) if positions.iter().all(|&position| position < total) => positions,
                 _ => return Err(at(format!("axis {name} has {total} elements"))),
             };

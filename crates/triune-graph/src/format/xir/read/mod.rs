@@ -128,7 +128,7 @@ enum View {
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     kept: [Option<ValueId>; 3],
-    reals: [Option<ValueId>; 3],
+    dequantized: [Option<ValueId>; 3],
 }
 
 /// The graph under construction.

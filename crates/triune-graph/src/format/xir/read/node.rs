@@ -387,8 +387,9 @@ impl<'b, 'd> Reader<'b, 'd> {
         if own.as_deref() == Some(extents) {
             return Ok(x);
         }
-        let wish: Vec<i64> = extents.iter().map(|extent| extent.map_or(-1, |extent| extent as i64)).collect();
-        let shape = self.list("shape", &wish)?;
+        let requested: Vec<i64> =
+            extents.iter().map(|extent| extent.map_or(-1, |extent| extent as i64)).collect();
+        let shape = self.list("shape", &requested)?;
         self.emit(Op::Reshape(Reshape { allow_zero: true }), &[x, shape])
     }
 

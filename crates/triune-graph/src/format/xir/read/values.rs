@@ -47,7 +47,7 @@ impl Reader<'_, '_> {
 
     /// The reals that value `index` stands for, or the elements of a value that is not quantized, in a view.
     pub(super) fn in_floats(&mut self, index: usize, view: View) -> Result<ValueId, Error> {
-        if let Some(id) = self.builder.held.get(index).and_then(|held| held.reals[view as usize]) {
+        if let Some(id) = self.builder.held.get(index).and_then(|held| held.dequantized[view as usize]) {
             return Ok(id);
         }
         let typed = self.typed(index)?;
@@ -67,12 +67,12 @@ impl Reader<'_, '_> {
             Meaning::Quantized { scales, zero_points } => {
                 let x = self.kept(index, View::Open)?;
                 let (axis, positions) = self.channels(&typed)?;
-                let (scales, zero_points) = self.picked(scales, zero_points, &typed, &positions)?;
+                let (scales, zero_points) = self.selected(scales, zero_points, &typed, &positions)?;
                 let open = self.dequantize(x, typed.dtype, axis, &scales, &zero_points)?;
                 self.seen_as(open, &typed.form, View::Open, view, 0)?
             }
         };
-        self.builder.held[index].reals[view as usize] = Some(id);
+        self.builder.held[index].dequantized[view as usize] = Some(id);
         Ok(id)
     }
 
@@ -100,7 +100,7 @@ impl Reader<'_, '_> {
             Meaning::Quantized { scales, zero_points } => {
                 let open = self.seen_as(reals, &typed.form, view, View::Open, 0)?;
                 let (axis, positions) = self.channels(&typed)?;
-                let (scales, zero_points) = self.picked(scales, zero_points, &typed, &positions)?;
+                let (scales, zero_points) = self.selected(scales, zero_points, &typed, &positions)?;
                 (self.quantize(open, typed.dtype, axis, &scales, &zero_points)?, View::Open)
             }
         };
@@ -206,7 +206,7 @@ impl Reader<'_, '_> {
     }
 
     /// One scale and zero point for each valid channel.
-    fn picked(
+    fn selected(
         &self,
         scales: &[f32],
         zero_points: &[i64],
@@ -229,7 +229,7 @@ impl Reader<'_, '_> {
             return Ok(self.scalar(factor));
         }
         let (axis, positions) = self.channels(typed)?;
-        let (factors, _) = self.picked(factors, &vec![0; factors.len()], typed, &positions)?;
+        let (factors, _) = self.selected(factors, &vec![0; factors.len()], typed, &positions)?;
         let mut shape = vec![1; typed.form.flat.len()];
         shape[axis] = factors.len();
         let constant = Shape::new(&shape).and_then(|shape| Constant::from_f32(shape, &factors));
@@ -330,8 +330,8 @@ impl Reader<'_, '_> {
     fn load(&mut self, index: usize) -> Result<ValueId, Error> {
         let typed = self.typed(index)?;
         let constant = self.stored_constant(index, typed.dtype)?;
-        let wish = self.builder.border_name(index);
-        let name = self.builder.names.unique(format!("{wish}.data"));
+        let requested = self.builder.border_name(index);
+        let name = self.builder.names.unique(format!("{requested}.data"));
         self.builder.found.push(Some(Found { dtype: constant.dtype(), shape: constant.shape() }));
         Ok(self.builder.graph.add_constant(name, constant))
     }

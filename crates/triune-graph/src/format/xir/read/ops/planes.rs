@@ -8,7 +8,7 @@ fn image(node: &Reader<'_, '_>, index: usize) -> Result<[Option<usize>; 4], Erro
     extents.try_into().map_err(|_| node.unsupported("an operand that is not an image"))
 }
 
-fn known(node: &Reader<'_, '_>, extent: Option<usize>) -> Result<usize, Error> {
+fn fixed(node: &Reader<'_, '_>, extent: Option<usize>) -> Result<usize, Error> {
     extent.ok_or_else(|| node.unsupported("extents that the network decides about"))
 }
 
@@ -17,7 +17,7 @@ pub(in super::super) fn pixel_shuffle(node: &mut Reader<'_, '_>) -> Result<(), E
     let (x, y) = node.ends()?;
     let factor = node.extent("upscale_factor", 1)?;
     let [n, c, h, w] = image(node, x)?;
-    let (c, h, w) = (known(node, c)?, known(node, h)?, known(node, w)?);
+    let (c, h, w) = (fixed(node, c)?, fixed(node, h)?, fixed(node, w)?);
     let square = factor.checked_mul(factor).filter(|square| c % square == 0);
     let square = square.ok_or_else(|| node.wrong(format!("{c} channels for a factor of {factor}")))?;
     let open = node.in_floats(x, View::Open)?;
@@ -32,7 +32,7 @@ pub(in super::super) fn channel_shuffle(node: &mut Reader<'_, '_>) -> Result<(),
     let (x, y) = node.ends()?;
     let groups = node.extent("groups", 1)?;
     let [n, c, h, w] = image(node, x)?;
-    let c = known(node, c)?;
+    let c = fixed(node, c)?;
     if c % groups != 0 {
         return Err(node.wrong(format!("{c} channels in {groups} groups")));
     }

@@ -29,9 +29,9 @@ fn sampled(node: &mut Reader<'_, '_>, op: Resize) -> Result<(), Error> {
 /// The sizes that attributes ask for must be the declared ones.
 fn check(node: &Reader<'_, '_>, rows: i64, columns: i64) -> Result<(), Error> {
     let extents = node.typed(node.ends()?.1)?.form.open_extents();
-    let wish = [rows, columns].map(|extent| usize::try_from(extent).ok());
+    let requested = [rows, columns].map(|extent| usize::try_from(extent).ok());
     match extents.as_slice() {
-        [_, _, rows, columns] if [*rows, *columns] == wish => Ok(()),
+        [_, _, rows, columns] if [*rows, *columns] == requested => Ok(()),
         _ => Err(node.wrong(format!(
             "{rows} rows of {columns} are asked for, declared are {}",
             List(&shown(&extents))

@@ -116,8 +116,8 @@ pub(in super::super) fn transpose(node: &mut Reader<'_, '_>) -> Result<(), Error
     let (x, y) = node.ends()?;
     let (from, to) = (node.typed(x)?.form, node.typed(y)?.form);
     let rank = from.stored.len();
-    let wish = node.needed_ints("dims")?;
-    let dims: Option<Vec<usize>> = wish
+    let requested = node.needed_ints("dims")?;
+    let dims: Option<Vec<usize>> = requested
         .iter()
         .map(|&axis| usize::try_from(if axis < 0 { axis.checked_add(rank as i64)? } else { axis }).ok())
         .collect();
@@ -125,7 +125,7 @@ pub(in super::super) fn transpose(node: &mut Reader<'_, '_>) -> Result<(), Error
     sorted.sort_unstable();
     let dims = dims.filter(|_| sorted == (0..rank).collect::<Vec<_>>() && to.stored.len() == rank);
     let dims = dims.ok_or_else(|| {
-        node.wrong(format!("attribute 'dims' {} does not permute {rank} axes", List(&wish)))
+        node.wrong(format!("attribute 'dims' {} does not permute {rank} axes", List(&requested)))
     })?;
     // Whole axes, blocks and padding with them.
     let perm: Option<Vec<usize>> = to

@@ -158,10 +158,10 @@ impl Reader<'_, '_> {
             taken_as = form.flat.iter().position(|axis| axis.total != Some(1)).or(Some(form.flat.len() - 1));
         }
         let count = weights.dense.taken[weights.axis].len();
-        let pick = |_: char, total: usize| {
+        let select = |_: char, total: usize| {
             (total != count && outputs.total == Some(total)).then(|| outputs.positions()).flatten()
         };
-        let dense = self.dense_row(index, name, taken_as, pick)?;
+        let dense = self.dense_row(index, name, taken_as, select)?;
         if dense.taken[0].len() != count {
             return Err(
                 self.wrong(format!("a bias of {} elements for {count} channels", dense.taken[0].len()))
@@ -227,9 +227,9 @@ impl Reader<'_, '_> {
         index: usize,
         name: char,
         star: Option<usize>,
-        pick: impl Fn(char, usize) -> Option<Vec<usize>>,
+        select: impl Fn(char, usize) -> Option<Vec<usize>>,
     ) -> Result<Dense, Error> {
-        let Some(axis) = star else { return self.dense(index, &name.to_string(), pick) };
+        let Some(axis) = star else { return self.dense(index, &name.to_string(), select) };
         let value = &self.builder.document.values[index];
         let dtype = super::super::meaning::dtype(value.dtype.element.storage())
             .ok_or_else(|| self.unsupported("a bias of such a type"))?;
@@ -240,8 +240,8 @@ impl Reader<'_, '_> {
         }
         let own = &form.flat[axis];
         let total = own.total.unwrap_or(0);
-        let picked = if own.valid.is_empty() { pick('*', total) } else { None };
-        let positions = picked.or_else(|| own.positions()).unwrap_or_default();
+        let selected = if own.valid.is_empty() { select('*', total) } else { None };
+        let positions = selected.or_else(|| own.positions()).unwrap_or_default();
         let width = dtype.bytes();
         let bytes =
             positions.iter().flat_map(|&at| constant.bytes()[at * width..][..width].to_vec()).collect();
