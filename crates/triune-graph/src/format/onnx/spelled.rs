@@ -64,7 +64,7 @@ fn is_spelled_out(node: &Node) -> bool {
                     | UnaryKind::LogSigmoid
             ),
             Op::Binary(Binary { kind, epilogue }) => {
-                *kind == BinaryKind::NotEqual && epilogue.stages.is_empty()
+                *kind == BinaryKind::NotEqual && epilogue.post_ops.is_empty()
             }
             Op::Running(_) | Op::Weigh(_) | Op::Recurrence(_) => true,
             Op::IntegerMatMul(_) => node.inputs.get(4).copied().flatten().is_some(),
