@@ -111,7 +111,7 @@ fn what_onnx_lacks_is_an_error() {
     conv.epilogue.post_ops.push(PostOp::Activation(UnaryKind::Relu));
     let error = write(&graph).unwrap_err().to_string();
     assert!(error.contains("Conv0") && error.contains("epilogue"), "{error}");
-    graph.nodes[0].op = Op::Unary(Unary { kind: UnaryKind::Silu });
+    graph.nodes[0].op = Op::Unary(Unary { kind: UnaryKind::ErfInv });
     assert!(write(&graph).is_err());
 }
 
