@@ -280,3 +280,65 @@ def test_a_pytorch_model_with_an_onnx_file_beside_it(write: Write) -> None:
     assert main(["icraft", "parse", str(file)]) == 0
     own = Network.CreateFromJsonFile("json&raw/digits_parsed.json")
     assert io.StringIO(own.name).read() == "digits"
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value", "said"),
+    [
+        ("parse", "net_name", "1", "expected a text, got 1"),
+        ("parse", "inputs", "[-1, 8, 8, 1]", "expected extents"),
+        ("parse", "inputs", '["a"]', "expected extents"),
+        ("parse", "inputs", "8", "expected extents"),
+        ("parse", "inputs", "[[1, 8, 8, 1], [0]]", "expected extents"),
+        ("parse", "inputs_layout", "[1]", "expected a text"),
+        ("parse", "pre_method", "1979-05-27", "expected a text"),
+        ("parse", "pre_scale", "[nan]", "expected a number for each channel"),
+        ("parse", "pre_scale", "[0.0]", "expected numbers other than 0"),
+        ("parse", "pre_mean", '"a"', "expected a number for each channel"),
+        ("parse", "pre_mean", "true", "expected a number for each channel"),
+        ("parse", "pre_mean", "{a = 1}", "expected a number for each channel"),
+        ("parse", "pre_mean", "9" * 4000, "expected a number for each channel"),
+        ("parse", "channel_swap", "1.5", "expected an order of channels"),
+        ("quantize", "forward_list", "[1]", "expected a text"),
+        ("quantize", "forward_mode", "nan", "expected a text"),
+        ("run", "raw", "[1]", "expected a text"),
+        ("run", "input", "0", "expected a text"),
+    ],
+)
+def test_values_that_mean_nothing_are_refused(
+    section: str, key: str, value: str, said: str, write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = write().read_text()
+    begin = text.index(f"[{section}]")
+    lines = [line for line in text[begin:].splitlines() if not line.startswith(f"{key} = ")]
+    Path("odd.toml").write_text("\n".join([text[:begin], lines[0], f"{key} = {value}", *lines[1:]]))
+    assert main(["icraft", section, "odd.toml"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith(f"triune: error: odd.toml: [{section}] {key}: ")
+    assert said in told
+    assert len(told) < 2000
+
+
+def test_values_for_several_inputs(write: Write) -> None:
+    from triune.cli.icraft.configuration import Configuration
+
+    several = {
+        "inputs": "[[1, 8, 8, 1], [1, 4]]",
+        "inputs_layout": '["NHWC", "NC"]',
+        "pre_method": '["resize", "nop"]',
+        "pre_scale": "[[255.0, 128], [1]]",
+        "pre_mean": '"nop"',
+        "channel_swap": '[[2, 1, 0], "nop"]',
+    }
+    pixels = Configuration.read(write(**several), "parse").pixels
+    assert (pixels.std, pixels.mean, pixels.color) == ((255.0, 128.0), 0.0, "rgb")
+
+
+def test_texts_on_the_command_line_may_be_numbers(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["icraft", "parse", str(write()), "--net_name", "2024"]) == 0
+    assert Path("json&raw/2024_parsed.json").is_file()
+    for wrong in ("a = " + "9" * 5000, "a = " + "[" * 100_000):
+        Path("odd.toml").write_text(wrong)
+        capsys.readouterr()
+        assert main(["icraft", "parse", "odd.toml"]) == 1
+        assert capsys.readouterr().err.startswith("triune: error: odd.toml: no TOML: ")

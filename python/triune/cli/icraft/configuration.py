@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triune._files import read_text
+from triune._text import short
 from triune.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
@@ -40,6 +42,21 @@ _KEYS: dict[str, set[str]] = {
     "generate": set(),
 }
 """What has a meaning to each step, beside `_COMMON`."""
+_TEXTS = {
+    "net_name",
+    "framework",
+    "network",
+    "json",
+    "raw",
+    "jr_path",
+    "log_path",
+    "forward_mode",
+    "forward_dir",
+    "forward_list",
+    "input",
+    "backends",
+    "backend",
+}
 _TARGETS = {"buyi": "buyi", "zhuge": "zg330", "zg330": "zg330"}
 _ENDS = {"buyi": "BY", "zg330": "ZG"}
 
@@ -59,15 +76,21 @@ class Configuration:
         """
         try:
             sections = tomllib.loads(read_text(file))
-        except tomllib.TOMLDecodeError as error:
-            raise FileError(f"{file}: no TOML: {error}") from None
+        except (ValueError, RecursionError) as error:
+            # Python's own for numbers of thousands of digits, and for brackets without end.
+            raise FileError(short(f"{file}: no TOML: {error}")) from None
         wrong = [name for name, section in sections.items() if not isinstance(section, dict)]
         if wrong:
             raise FileError(f"{file}: {wrong[0]} stands outside of a section, such as [{verb}]")
         if len(keys) % 2 or any(not key.startswith("--") for key in keys[::2]):
             raise ArgumentError(f"{' '.join(keys)}: expected --KEY VALUE pairs")
         for key, value in zip(keys[::2], keys[1::2], strict=True):
-            sections.setdefault(verb, {})[key[2:]] = _value(value)
+            meant = _value(value)
+            text = key[2:] in _TEXTS and not isinstance(meant, str)
+            sections.setdefault(verb, {})[key[2:]] = value if text else meant
+        for name, section in sections.items():
+            for key, value in section.items():
+                _check(f"{file}: [{name}] {key}", key, value)
         return cls(file, sections)
 
     def section(self, name: str) -> dict[str, Any]:
@@ -161,9 +184,49 @@ class Configuration:
         )
 
 
+def _check(what: str, key: str, value: Any) -> None:
+    """Raise ArgumentError, which begins with `what`, for a value that means nothing to its key; several inputs have several."""
+    if key in _TEXTS and not isinstance(value, str):
+        raise ArgumentError(short(f"{what}: expected a text, got {value!r}"))
+    each = value if isinstance(value, list) and value and isinstance(value[0], list) else [value]
+    if key == "inputs" and not all(isinstance(one, list) and all(map(_is_extent, one)) for one in each):
+        raise ArgumentError(short(f"{what}: expected extents such as [1, 224, 224, 3], got {value!r}"))
+    if key in ("pre_mean", "pre_scale") and value not in ("nop", ""):
+        numbers = [number for one in each for number in (one if isinstance(one, list) else [one])]
+        if not all(map(_is_number, numbers)):
+            raise ArgumentError(short(f"{what}: expected a number for each channel, or 'nop', got {value!r}"))
+        if key == "pre_scale" and not all(numbers):
+            raise ArgumentError(
+                short(f"{what}: pixels are divided by it: expected numbers other than 0, got {value!r}")
+            )
+    names = [one for part in each for one in (part if isinstance(part, list) else [part])]
+    if key in ("inputs_layout", "pre_method") and not all(isinstance(one, str) for one in names):
+        raise ArgumentError(short(f"{what}: expected a text, got {value!r}"))
+    swaps = all(one == "nop" or one == "" or (isinstance(one, list) and all(map(_is_place, one))) for one in each)
+    if key == "channel_swap" and not swaps:
+        raise ArgumentError(short(f"{what}: expected an order of channels such as [2, 1, 0], or 'nop', got {value!r}"))
+
+
+def _is_extent(value: Any) -> bool:
+    return type(value) is int and 0 < value < 1 << 63
+
+
+def _is_place(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def _is_number(value: Any) -> bool:
+    if type(value) not in (int, float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
 def _value(text: str) -> Any:
     """Return what a word of the command line is in TOML, a text if nothing else."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
