@@ -73,7 +73,7 @@ struct PayloadJson {
 
 impl Package {
     /// Writes a compiled model into `directory`, which is made if it is not there; files of the same names are replaced, all at
-    /// once.
+    /// once, and graphs of the host that a package in their place had besides are taken away.
     ///
     /// # Errors
     /// [`Error::File`] names the file; then those that were there are still there.
@@ -88,8 +88,10 @@ impl Package {
             )));
         }
         let mut files = FileSet::create(directory)?;
+        let mut written = Vec::new();
         let mut put = |name: &str, bytes: &[u8]| -> Result<PayloadJson, Error> {
             files.add(name, bytes)?;
+            written.push(name.to_owned());
             Ok(PayloadJson { file: name.into(), bytes: bytes.len() as u64, sha256: digest(bytes) })
         };
         let model = ModelJson {
@@ -119,7 +121,14 @@ impl Package {
         }
         put(MODEL_FILE, json(&serde_json::to_value(&model).unwrap_or_default()).as_bytes())?;
         // Held while it is read back: another compiler may write into the same directory.
+        let replaced = is_package(directory);
         let _lock = files.commit()?;
+        if replaced {
+            for name in parts(directory).filter(|name| !written.contains(name)) {
+                let path = directory.join(name);
+                fs::remove_file(&path).map_err(|source| triune_files::Error::Write { path, source })?;
+            }
+        }
         Self::load_locked(&directory.join(MODEL_FILE))
     }
 
@@ -281,6 +290,27 @@ fn payload(directory: &Path, json: &PayloadJson) -> Result<Bytes, Error> {
         ));
     }
     Ok(bytes)
+}
+
+/// Whether a folder has a package of this format, of any version.
+fn is_package(directory: &Path) -> bool {
+    let schema = || {
+        let text = triune_files::read(&directory.join(MODEL_FILE), MAX_MODEL_JSON).ok()?;
+        let model: serde_json::Value = serde_json::from_slice(&text).ok()?;
+        Some(model.get("schema")?.as_str()? == SCHEMA)
+    };
+    schema().unwrap_or(false)
+}
+
+/// The files of a folder that some packages have and others do not; programs look for some of them by name.
+fn parts(directory: &Path) -> impl Iterator<Item = String> {
+    let is_part = |name: &String| {
+        let between = name.strip_prefix("between_graph_").and_then(|rest| rest.strip_suffix(".onnx"));
+        matches!(name.as_str(), "preprocess_graph.onnx" | "postprocess_graph.onnx" | SETTINGS_FILE)
+            || between.is_some_and(|number| number.parse::<u32>().is_ok())
+    };
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).filter(is_part)
 }
 
 fn digest(bytes: &[u8]) -> String {

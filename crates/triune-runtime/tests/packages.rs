@@ -62,6 +62,44 @@ fn host_parts_are_models_of_their_own() {
     assert!(behind.bytes.chunks_exact(4).all(|b| b == 0.5_f32.to_le_bytes()));
 }
 
+/// Programs look for some files by name: those of the package that was there before would be of another model.
+#[test]
+fn a_package_in_place_of_another_is_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let names = || {
+        let entries = fs::read_dir(folder.path()).expect("a folder").flatten();
+        let mut names: Vec<String> =
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort();
+        names
+    };
+    let other = tempfile::tempdir().expect("a folder");
+    package(folder.path(), true);
+    assert!(names().contains(&"postprocess_graph.onnx".to_owned()));
+    // What people put there stays, and so does what only looks alike.
+    let own = ["between_graph_x.onnx", "labels.txt"];
+    for name in own.into_iter().chain(["between_graph_7.onnx"]) {
+        fs::write(folder.path().join(name), "mine").expect("a file");
+    }
+    package(folder.path(), false);
+    package(other.path(), false);
+    let mut wanted: Vec<String> = fs::read_dir(other.path())
+        .expect("a folder")
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    wanted.extend(own.map(String::from));
+    wanted.sort();
+    assert_eq!(names(), wanted);
+    load(folder.path()).expect("a package");
+
+    // A folder that had none keeps all of its files.
+    let mine = tempfile::tempdir().expect("a folder");
+    fs::write(mine.path().join("postprocess_graph.onnx"), "mine").expect("a file");
+    package(mine.path(), false);
+    assert_eq!(fs::read(mine.path().join("postprocess_graph.onnx")).expect("a file"), b"mine");
+}
+
 #[test]
 fn damaged_packages_say_so() {
     let folder = tempfile::tempdir().expect("a folder");
