@@ -131,7 +131,7 @@ class LiteNetwork(Configured):
 
         Raises FileNotFoundError, AssertionError if `file` is neither, RuntimeError if the model is damaged, encrypted by
         other means, holds an operator that does not run here (it is named), or the configuration does not fit; for
-        LITE_NPU, if no operators of the model are of 8 bits.
+        LITE_NPU, if no operators of the model are of 8 bits; MemoryError if it needs more memory at once than there is.
         """
         self._settle()
         with self._lock:
