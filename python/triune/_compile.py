@@ -167,9 +167,7 @@ def build(
         raise ArgumentError(
             "bits: says how wide calibration's integers are, and there are no samples to calibrate with"
         )
-    from triune.quantization import QuantizationOptions
-
-    if calibration is None and quantization is not None and quantization != QuantizationOptions():
+    if calibration is None and quantization is not None and quantization != type(quantization)():
         raise ArgumentError(
             "quantization: says what calibration makes of a float model, and there are no samples to calibrate with"
         )
@@ -204,7 +202,7 @@ def build(
             said = _take_pictures(source, room / "pictures.onnx", said, input_format)
             put(room / "pictures.onnx")
         return folder
-    from triune.quantization._quantize import quantize_file
+    from triune.quantization._quantize import QuantizationOptions, quantize_file
 
     options = quantization or QuantizationOptions()
     if bits == 16:

@@ -41,8 +41,12 @@ def from_list(data: list[Any], kind: LiteDataType) -> npt.NDArray[Any]:
 
 def _say_changed(data: list[Any], values: npt.NDArray[Any]) -> None:
     """Warn if a list's numbers have become others in a tensor's element type: the library takes them, and so does C."""
+    # Most lists stay as they are, which is seen without a step of Python's for each number.
     if values.dtype.kind == "f":
-        changed = np.isinf(values) & np.array([not math.isinf(value) for value in data], bool)
+        changed = np.isinf(values)
+        changed[changed] = [not math.isinf(data[at]) for at in np.flatnonzero(changed)]
+    elif values.tolist() == data:
+        return
     else:
         changed = values != np.array(data, object)
     if changed.any():

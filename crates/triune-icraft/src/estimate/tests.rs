@@ -8,6 +8,11 @@ use triune_graph::format::xir::{Chip, ElementType, TensorType};
 use super::*;
 use crate::form;
 
+/// A buffer of a plan.
+fn buffer(segment: u8, offset: u64, bytes: u64, first: u32, last: u32, reads: u32) -> PlannedBuffer {
+    PlannedBuffer { segment, offset, bytes, first, last, reads }
+}
+
 /// A value of the axes that the names say, `c` for channels within a block.
 fn value(names: &str, shape: &[i64], element: Scalar, mtype: Mem) -> Value {
     let (element, layout) = (ElementType::Scalar(element), form::layout(names));
@@ -275,14 +280,6 @@ fn maps_live_as_long_as_commands_have_them() {
         program.operators.iter().map(|each| (&*each.name, &*each.kind, each.first, each.last)).collect();
     assert_eq!(named, [("Add 3", "Add", 0, 1), ("Concat 4", "Concat", 1, 4)]);
     let (far, near) = (Program::SCRATCH, Program::RESIDENT);
-    let buffer = |segment, offset, bytes, first, last, reads| PlannedBuffer {
-        segment,
-        offset,
-        bytes,
-        first,
-        last,
-        reads,
-    };
     assert_eq!(
         program.buffers,
         [
@@ -328,14 +325,6 @@ fn chunks_are_placed_by_a_plan() {
 
 #[test]
 fn maps_that_share_bytes_while_both_live_are_one() {
-    let buffer = |segment, offset, bytes, first, last, reads| PlannedBuffer {
-        segment,
-        offset,
-        bytes,
-        first,
-        last,
-        reads,
-    };
     let base = || buffer(2, 100, 20, 3, 6, 1);
     for (other, shared) in [
         (buffer(2, 119, 4, 5, 9, 2), Some(buffer(2, 100, 23, 3, 9, 3))),
