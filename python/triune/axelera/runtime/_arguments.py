@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 import operator
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
+import numpy.typing as npt
 
-__all__ = ["shown", "whole_number"]
+from triune._masked import MASKED, is_masked
+
+from ._errors import InvalidArgument
+
+__all__ = ["array_of_numbers", "shown", "whole_number"]
 
 _MOST_BITS = 128
 """No number that means anything here has more, and Python writes none of some thousand digits."""
+
+
+def array_of_numbers(what: str, value: object) -> npt.NDArray[Any]:
+    """Return an array of numbers. Raises `InvalidArgument`, which begins with `what`, for anything else."""
+    if is_masked(value):
+        raise InvalidArgument(f"{what}: {MASKED}")
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgument(f"{what}: expected an array of numbers, got {type(value).__name__} ({error})") from None
+    if array.dtype.kind not in "biuf":
+        raise InvalidArgument(f"{what}: expected an array of numbers, got {type(value).__name__} of {array.dtype}")
+    return array
 
 
 def whole_number(value: object) -> int | None:

@@ -12,10 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from triune import _native
-from triune._masked import MASKED, is_masked
 
 from . import axruntime
-from ._arguments import shown, whole_number
+from ._arguments import array_of_numbers, shown, whole_number
 from ._errors import InvalidArgument, vendor
 
 __all__ = ["BoardType", "DeviceInfo", "TensorInfo"]
@@ -33,19 +32,6 @@ class BoardType(enum.Enum):
     devboard = 4
     sbc = 5
     unknown = 6
-
-
-def _plain(name: str, value: object) -> npt.NDArray[Any]:
-    """Return an array of numbers. Raises `InvalidArgument` for anything else."""
-    if is_masked(value):
-        raise InvalidArgument(f"{name}: {MASKED}")
-    try:
-        array = np.asarray(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidArgument(f"{name}: expected an array, got {type(value).__name__} ({error})") from None
-    if array.dtype.kind not in "biuf":
-        raise InvalidArgument(f"{name}: expected an array of numbers, got {array.dtype}")
-    return array
 
 
 def _text(value: bytes | str) -> str:
@@ -163,7 +149,7 @@ class TensorInfo:
 
         Raises `InvalidArgument` if the shape is another, or there is no quantization to this dtype.
         """
-        array = np.require(_plain("src", src), requirements=("C", "A"))
+        array = np.require(array_of_numbers("src", src), requirements=("C", "A"))
         self._expect("src", array.shape, self.unpadded_shape)
         if self.dtype not in (np.int8, np.uint8):
             if array.dtype != self.dtype:
@@ -197,7 +183,7 @@ class TensorInfo:
 
         Raises `InvalidArgument` if `out` is not an array of `shape` and `dtype`.
         """
-        array = _plain("out", out)
+        array = array_of_numbers("out", out)
         self._expect("out", array.shape, self.shape)
         self._expect_quantization()
         if array.dtype != self.dtype:
@@ -214,7 +200,7 @@ class TensorInfo:
 
         Raises `InvalidArgument` if `out` is not an array of `shape`.
         """
-        array = _plain("out", out)
+        array = array_of_numbers("out", out)
         self._expect("out", array.shape, self.shape)
         return array[tuple(slice(before, -after or None) for before, after in self.padding)]
 

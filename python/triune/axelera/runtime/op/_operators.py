@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from triune._masked import MASKED, is_masked
 from triune.axelera._image import Picture
+from triune.axelera.runtime._arguments import array_of_numbers
 from triune.axelera.runtime._errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -149,15 +149,7 @@ def array_of(value: Any) -> Any:
 
 def numbers(what: str, value: Any, dtype: type[np.generic] | None = None) -> Array:
     """Return an array of numbers, of a dtype if one is given. Raises InvalidArgument, which begins with `what`, for others."""
-    given = array_of(value)
-    if is_masked(given):
-        raise InvalidArgument(f"{what}: {MASKED}")
-    try:
-        array: Array = np.asarray(given)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidArgument(f"{what}: expected an array of numbers: {error}") from None
-    if array.dtype.kind not in "biuf":
-        raise InvalidArgument(f"{what}: expected an array of numbers, got {type(value).__name__} of {array.dtype}")
+    array: Array = array_of_numbers(what, array_of(value))
     return array if dtype is None else array.astype(dtype, copy=False)
 
 
