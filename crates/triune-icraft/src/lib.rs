@@ -25,10 +25,15 @@ mod tags;
 mod tests;
 mod vendor;
 
+use std::path::Path;
+
 use triune_device::DeviceSpec;
 use triune_graph::{
     Graph,
-    format::xir::{Chip, Document, Target},
+    format::{
+        onnx,
+        xir::{Chip, Document, Target},
+    },
 };
 
 pub use deployment::{
@@ -49,6 +54,7 @@ use generate::Generated;
 use source::Source;
 use triune_compiler::{PlanOptions, Report, adapt, bind_batch};
 pub use triune_runtime::Error;
+use triune_runtime::target;
 use triune_tensor::text::Name;
 
 /// Bytes of a block of channels: 32 of 8 bit, 16 of 16 bit.
@@ -118,6 +124,28 @@ pub struct Stages {
 }
 
 impl Stages {
+    /// The documents of a quantized ONNX file for the device that `target` names, as a network called `name`; the steps before
+    /// quantization come from the file `float`, if there is one, and errors call the model so then.
+    ///
+    /// # Errors
+    /// As [`target::device`], the reader of ONNX files, and [`Self::new`].
+    pub fn compile(
+        model: &Path,
+        float: Option<&Path>,
+        target: &Path,
+        name: &str,
+        plan: &PlanOptions,
+    ) -> Result<Self, Error> {
+        let spec = target::device(target)?;
+        let named = |mut graph: Graph| {
+            name.clone_into(&mut graph.name);
+            graph
+        };
+        let graph = named(onnx::read_titled(model, float.unwrap_or(model))?);
+        let float = float.map(onnx::read).transpose()?.map(named);
+        Self::new(&graph, float.as_ref(), &spec, plan)
+    }
+
     /// The documents of a quantized model; `float` is the model that it was quantized from, if there is one.
     ///
     /// A symbolic batch is bound to 1.

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use triune::internals::{fork::Brief, runtime::card};
 
 use crate::list::List;
-use crate::{composition::Composition, core, error};
+use crate::{composition::Composition, error};
 
 /// One virtual card.
 #[pyclass(frozen, module = "triune._native")]
@@ -79,7 +79,7 @@ impl Card {
 
     /// What instances of this process ran on the card, in virtual time; None if there are none now.
     fn composition(&self, py: Python<'_>) -> PyResult<Option<Composition>> {
-        let found = error::detached(py, || core::composition(&self.inner))?;
+        let found = error::detached(py, || self.inner.composition())?;
         Ok(found.map(|inner| Composition { inner }))
     }
 

@@ -1,11 +1,9 @@
 //! What runs do to each other on a device: compositions as Python lists, and planning them.
 
-use std::sync::Arc;
-
 use pyo3::{prelude::*, types::PyDict};
 use triune::internals::runtime::{
-    self,
-    clock::{self, Arrivals, Demand, InstanceTimes, Stamp},
+    clock::{self, Arrivals, InstanceTimes, Stamp},
+    study::{self, Caller},
 };
 
 use crate::list::List;
@@ -97,46 +95,15 @@ pub(crate) fn compose(
     horizon: u64,
     clock_mhz: Option<u32>,
 ) -> PyResult<Composition> {
-    let Some(first) = instances.first() else {
-        return Err(error::argument("instances: there are none"));
-    };
-    let spec = first.1.study.spec(&[]).map_err(error::runtime)?;
-    let options = crate::core::at_clock(clock_mhz);
-    let mut demands: Vec<(*const Estimate, u64, Arc<Demand>)> = Vec::new();
-    let mut found = Vec::with_capacity(instances.len());
+    let mut callers = Vec::with_capacity(instances.len());
     for (name, estimate, cores, depth, period, offset) in &*instances {
-        if estimate.study.target() != spec.name {
-            return Err(error::argument(format!(
-                "'{name}' is for {}, the others are for {}",
-                estimate.study.target(),
-                spec.name
-            )));
-        }
-        if *estimate.study.base() != spec {
-            return Err(error::argument(format!(
-                "'{name}' is for another device of the name '{}' than the others",
-                spec.name
-            )));
-        }
-        let mask = cores.iter().fold(0, |mask, &core| mask | 1_u64.checked_shl(core).unwrap_or(0));
-        let key: *const Estimate = &raw const **estimate;
-        let known = demands.iter().find(|(other, cores, _)| (*other, *cores) == (key, mask));
-        let demand = if let Some((.., demand)) = known {
-            Arc::clone(demand)
-        } else {
-            let study = &estimate.study;
-            let demand = || study.demand(&spec, &options, mask).map(Arc::new);
-            error::detached(py, demand)?.map_err(error::runtime)?
-        };
-        demands.push((key, mask, Arc::clone(&demand)));
         let arrivals = match depth {
             0 => Arrivals::Periodic { period: *period, offset: *offset },
             &depth => Arrivals::Closed { depth },
         };
-        let images = estimate.study.batch() as u32;
-        found.push(clock::Instance { name: name.clone(), images, demand, arrivals });
+        callers.push(Caller { name: name.clone(), study: &estimate.study, cores, arrivals });
     }
-    let compose = || runtime::clock::compose(spec.cores, &found, horizon);
+    let compose = || study::compose(&callers, horizon, clock_mhz);
     let inner = error::detached(py, compose)?.map_err(error::runtime)?;
     Ok(Composition { inner })
 }

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 
-use crate::list::List;
-use crate::{core::Study, error, package::Package, timeline::Timeline};
+use triune::internals::runtime::Study;
+
+use crate::{error, list::List, package::Package, timeline::Timeline};
 
 /// A program whose cost can be asked.
 #[pyclass(frozen, module = "triune._native")]
@@ -40,13 +41,13 @@ impl Estimate {
     /// The device that the program is for.
     #[getter]
     fn target(&self) -> &str {
-        self.study.target()
+        &self.study.base().name
     }
 
     /// Cores of the device.
     #[getter]
-    fn cores(&self) -> PyResult<u32> {
-        Ok(self.study.spec(&[]).map_err(error::runtime)?.cores)
+    fn cores(&self) -> u32 {
+        self.study.base().cores
     }
 
     /// Images per run, each on a core of its own.
@@ -59,7 +60,7 @@ impl Estimate {
     ///
     /// Raises `ArgumentError` if there is no such number.
     fn number(&self, key: &str) -> PyResult<String> {
-        self.study.number(key).map_err(error::runtime)
+        self.study.base().number(key).map_err(|error| error::runtime(error.into()))
     }
 
     /// The modelled time of one run on an empty device that differs from the program's in `changes`: pairs of a key, such as
@@ -74,6 +75,7 @@ impl Estimate {
         clock_mhz: Option<u32>,
     ) -> PyResult<Timeline> {
         let changes: Vec<(&str, &str)> = changes.iter().map(|(key, value)| (&**key, &**value)).collect();
-        error::detached(py, || self.study.at(&changes, clock_mhz))?.map_err(error::runtime)
+        let inner = error::detached(py, || self.study.at(&changes, clock_mhz))?.map_err(error::runtime)?;
+        Ok(Timeline { inner })
     }
 }

@@ -5,13 +5,13 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use pyo3::{buffer::PyBuffer, prelude::*, pybacked::PyBackedBytes, types::PyBytes};
 use triune::internals::{
     device::DeviceSpec,
-    graph::format::{onnx, xir},
+    graph::format::xir,
     icraft::{self, HardNetwork},
-    runtime::{self, Device, PlanOptions},
+    runtime::{Device, PlanOptions, Study},
 };
 
 use crate::list::{self, List};
-use crate::{core::Study, error, package::policy, report::CompileReport, timeline::Timeline};
+use crate::{error, package::policy, report::CompileReport, timeline::Timeline};
 use triune::internals::tensor::memory;
 
 /// The operators with commands of a document, in the memory of a simulated device of their own.
@@ -150,18 +150,7 @@ pub(crate) fn compile_documents(
     let plan =
         PlanOptions { policy: self::policy(policy)?, capacity: on_chip_bytes, ..PlanOptions::default() };
     let compile = || {
-        let spec = runtime::target::device(&target)?;
-        let mut graph = onnx::read_titled(&model, float_model.as_ref().unwrap_or(&model))?;
-        name.clone_into(&mut graph.name);
-        let float = match float_model {
-            None => None,
-            Some(file) => {
-                let mut float = onnx::read(file)?;
-                name.clone_into(&mut float.name);
-                Some(float)
-            }
-        };
-        let stages = icraft::Stages::new(&graph, float.as_ref(), &spec, &plan)?;
+        let stages = icraft::Stages::compile(&model, float_model.as_deref(), &target, name, &plan)?;
         Ok((stages.write(&output, name)?, CompileReport::new(stages.report)))
     };
     error::detached(py, compile)?.map_err(error::runtime)
@@ -181,8 +170,8 @@ pub(crate) fn document_timeline(
     let estimate = || {
         let document = icraft::read(&path)?;
         let (program, exact) = icraft::program(&document, &path)?;
-        let study = Study::of(&program)?;
-        Ok((study.at(&[], clock_mhz)?, exact))
+        Ok((Study::of(&program)?.at(&[], clock_mhz)?, exact))
     };
-    error::detached(py, estimate)?.map_err(error::runtime)
+    let (inner, exact) = error::detached(py, estimate)?.map_err(error::runtime)?;
+    Ok((Timeline { inner }, exact))
 }

@@ -1,6 +1,6 @@
 //! A program on a device: runs with numpy arrays, one at a time, with results at once or two calls late.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use pyo3::{
     prelude::*,
@@ -9,88 +9,30 @@ use pyo3::{
 use triune::internals::{
     fork::Lock,
     kernels::{CancelToken, cancel},
-    runtime::{DeployOptions, Deployment, Error, Program, SessionOptions, TensorIo, clock::Realtime},
-    tensor::memory,
+    runtime::{self, InstanceOptions, Program, TensorIo, clock::Realtime},
 };
 
 use crate::list::List;
 use crate::{
     array::{self, Input, Output},
     card::Card,
-    core,
     error::{self, InternalError, ReleasedError},
     package::Package,
     timeline::Timeline,
 };
 
-/// Calls until a double-buffered result arrives: one while it is copied in and computed, one while it is copied out.
-const DELAY: usize = 2;
-
 /// A program on a device.
 #[pyclass(frozen, module = "triune._native")]
 pub(crate) struct Instance {
     program: Arc<Program>,
-    state: Lock<Option<State>>,
+    /// `None` once it is released.
+    state: Lock<Option<runtime::Instance>>,
     /// Stops a run that is under way.
     released: CancelToken,
 }
 
-struct State {
-    deployment: Deployment,
-    /// Results under way, the newest at `calls % (DELAY + 1)`; empty without double buffering.
-    late: Vec<Vec<Vec<u8>>>,
-    calls: usize,
-    /// Nanoseconds of each of the last runs; `None` without host profiling.
-    host: Option<Host>,
-}
-
-/// Host times of `run`, in nanoseconds.
-#[derive(Clone, Copy, Default)]
-struct Host {
-    calls: u64,
-    total: u64,
-    least: u64,
-    most: u64,
-    last: u64,
-}
-
 /// Calls, then seconds: total, least, most, last.
 type HostTimes = (u64, f64, f64, f64, f64);
-
-impl Host {
-    fn add(&mut self, nanos: u64) {
-        self.least = if self.calls == 0 { nanos } else { self.least.min(nanos) };
-        self.most = self.most.max(nanos);
-        self.last = nanos;
-        self.total += nanos;
-        self.calls += 1;
-    }
-}
-
-impl State {
-    fn run(&mut self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), Error> {
-        let start = self.host.is_some().then(Instant::now);
-        if self.late.is_empty() {
-            self.deployment.run(inputs, outputs)?;
-        } else {
-            // A failed run leaves the results under way as they were.
-            let slots = self.late.len();
-            let mut into: Vec<&mut [u8]> =
-                self.late[self.calls % slots].iter_mut().map(Vec::as_mut_slice).collect();
-            self.deployment.run(inputs, &mut into)?;
-            if self.calls >= DELAY {
-                for (output, late) in outputs.iter_mut().zip(&self.late[(self.calls - DELAY) % slots]) {
-                    output.copy_from_slice(late);
-                }
-            }
-        }
-        self.calls += 1;
-        if let (Some(host), Some(start)) = (&mut self.host, start) {
-            host.add(start.elapsed().as_nanos() as u64);
-        }
-        Ok(())
-    }
-}
 
 #[pymethods]
 impl Instance {
@@ -115,32 +57,19 @@ impl Instance {
         constants_percent: u32,
         realtime: Option<f64>,
     ) -> PyResult<Self> {
-        let program = package.program().clone();
-        let threads = if threads == 0 { program.batch } else { threads };
-        let options = DeployOptions {
-            threads,
+        let options = InstanceOptions {
             cores: cores.0,
+            threads,
+            double_buffer,
+            host_profiling,
             constants_percent,
-            lag: if double_buffer { DELAY } else { 0 },
             realtime: realtime.map(Realtime::new).transpose().map_err(error::runtime)?,
-            ..DeployOptions::default()
         };
-        let between = SessionOptions { threads, ..SessionOptions::default() };
-        let deployed = || {
-            let mut deployment = core::deploy(&card.inner, &program, options)?;
-            deployment.attach(package.inner.between_parts(&between)?)?;
-            Ok(deployment)
-        };
-        let deployment = error::detached(py, deployed)?.map_err(error::runtime)?;
-        let slot = || {
-            program.results().iter().map(|io| memory::filled(io.bytes(), 0)).collect::<Result<Vec<_>, _>>()
-        };
-        let slots = if double_buffer { 0..DELAY + 1 } else { 0..0 };
-        let late = slots.map(|_| slot()).collect::<Result<_, _>>().map_err(error::out_of_memory)?;
-        let host = host_profiling.then(Host::default);
+        let new = || runtime::Instance::new(&card.inner, &package.inner, options);
+        let instance = error::detached(py, new)?.map_err(error::runtime)?;
         Ok(Self {
-            program,
-            state: Lock::new(Some(State { deployment, late, calls: 0, host })),
+            program: package.program().clone(),
+            state: Lock::new(Some(instance)),
             released: CancelToken::new(),
         })
     }
@@ -199,7 +128,7 @@ impl Instance {
         error::detached(py, || {
             let state = self.state.lock().map_err(error::forked)?;
             let state = state.as_ref().ok_or_else(released)?;
-            Ok(Timeline::new(&state.deployment))
+            Ok(Timeline { inner: state.profile() })
         })?
     }
 
@@ -207,7 +136,7 @@ impl Instance {
     fn host_times(&self, py: Python<'_>) -> PyResult<Option<HostTimes>> {
         error::detached(py, || {
             let state = self.state.lock().map_err(error::forked)?;
-            let host = state.as_ref().ok_or_else(released)?.host;
+            let host = state.as_ref().ok_or_else(released)?.host_times();
             let seconds = |nanos: u64| nanos as f64 * 1e-9;
             Ok(host.map(|h| (h.calls, seconds(h.total), seconds(h.least), seconds(h.most), seconds(h.last))))
         })?

@@ -10,7 +10,6 @@ mod board;
 mod bound;
 mod card;
 mod composition;
-mod core;
 mod deployment;
 mod device;
 mod error;

@@ -5,12 +5,12 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use pyo3::{prelude::*, types::PyDict};
 use triune::internals::{
     device::spec::Style,
-    runtime::{self, CompileOptions, PlanOptions, Policy, Program, card},
+    runtime::{self, CompileOptions, PlanOptions, Policy, Program, Study, card},
 };
 
 use crate::{
     card::Card,
-    core, error,
+    error,
     report::CompileReport,
     timeline::{self, Timeline},
 };
@@ -155,12 +155,13 @@ impl Package {
         let policy = policy.map(self::policy).transpose()?;
         let estimate = || {
             let study = match (policy, on_chip_bytes) {
-                (None, None) => core::Study::of(self.program())?,
-                _ => core::Study::of(&core::replanned(self.program(), policy, on_chip_bytes)?)?,
+                (None, None) => Study::of(self.program())?,
+                _ => Study::replanned(self.program(), policy.unwrap_or_default(), on_chip_bytes)?,
             };
             study.at(&[], clock_mhz)
         };
-        error::detached(py, estimate)?.map_err(error::runtime)
+        let inner = error::detached(py, estimate)?.map_err(error::runtime)?;
+        Ok(Timeline { inner })
     }
 
     /// What stays in the near memory: policy, capacity, value (bytes that are not moved to and from the far memory), bound
@@ -198,7 +199,20 @@ pub(crate) fn compile(
         PlanOptions { policy: self::policy(policy)?, capacity: on_chip_bytes, ..PlanOptions::default() };
     let options = CompileOptions { batch, plan, ..CompileOptions::default() };
     let title = title.as_ref().unwrap_or(&model);
-    error::detached(py, || core::compile(&model, title, &target, &output, &options))?.map_err(error::runtime)
+    let compile = || runtime::Package::compile(&model, title, &target, &output, &options);
+    let compiled = error::detached(py, compile)?.map_err(error::runtime)?;
+    let chosen = &compiled.summary;
+    let summary = BTreeMap::from([
+        ("device_nodes", chosen.device_nodes as u64),
+        ("preprocess_nodes", chosen.preprocess_nodes as u64),
+        ("between_nodes", chosen.between_nodes as u64),
+        ("postprocess_nodes", chosen.postprocess_nodes as u64),
+        ("commands", chosen.commands as u64),
+        ("constant_bytes", chosen.constant_bytes),
+        ("scratch_bytes", chosen.scratch_bytes[0]),
+        ("scratch_lower_bound", chosen.scratch_bytes[1]),
+    ]);
+    Ok((summary, CompileReport::new(compiled.report)))
 }
 
 /// The policy of that name.

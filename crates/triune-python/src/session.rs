@@ -19,8 +19,8 @@ use triune::internals::{
         cancel::{self, NoLock},
     },
     runtime::{
-        self, Dim, Model, ModelOptions, Outline, OutlineNode, OutlineValue, PlannedBuffer, Program,
-        SessionOptions, TensorMut, ValueInfo, ValueKind, ValueRef, Variable, target,
+        self, Dim, Model, ModelOptions, Outline, OutlineNode, OutlineValue, Profile, SessionOptions,
+        TensorMut, ValueInfo, ValueKind, ValueRef, Variable, target,
     },
     tensor::{DType, MAX_RANK, Shape},
 };
@@ -440,36 +440,20 @@ impl Session {
     ///
     /// Raises `ArgumentError` before the inputs' shapes are known.
     fn memory_plan<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (programs, weights, shapes, results) = self.work(py, None, |state| {
+        let (planned, shapes, results) = self.work(py, None, |state| {
             let shapes = state.prepared()?;
-            let programs = state.session.programs(&shapes).map_err(error::runtime)?;
-            let programs: Vec<Program> = programs.into_iter().cloned().collect();
-            let tables = usize::try_from(state.session.workspace().table_bytes()).unwrap_or(usize::MAX);
-            let weights = state.session.model().library().bytes().saturating_add(tables);
-            Ok((programs, weights, shapes, state.output_shapes.clone()))
+            let planned = state.session.memory_plan(&shapes).map_err(error::runtime)?;
+            Ok((planned, shapes, state.output_shapes.clone()))
         })?;
         let plan = PyDict::new(py);
-        let total = |program: &Program| program.resident_bytes().saturating_add(program.scratch_bytes);
-        let largest = programs.iter().max_by_key(|program| total(program));
-        plan.set_item("bytes", largest.map_or(0, total))?;
-        plan.set_item("near", largest.map_or(0, Program::resident_bytes))?;
-        let least = |program: &Program| {
-            let near = program.residency.map_or(0, |residency| residency.lower_bound);
-            near.saturating_add(program.scratch_lower_bound)
-        };
-        plan.set_item("lower_bound", programs.iter().map(least).max().unwrap_or(0))?;
-        let (mut buffers, mut operators, mut start) = (Vec::new(), Vec::new(), 0);
-        for program in &programs {
-            let at = |command: u32| start + command;
-            let behind =
-                |segment: u8| if segment == Program::RESIDENT { 0 } else { program.resident_bytes() };
-            let place = |b: &PlannedBuffer| b.offset.saturating_add(behind(b.segment));
-            buffers.extend(program.buffers.iter().map(|b| (place(b), b.bytes, at(b.first), at(b.last))));
-            operators.extend(program.operators.iter().map(|o| (&o.name, &o.kind, at(o.first), at(o.last))));
-            start += program.operators.iter().map(|o| o.last).max().unwrap_or(0);
-        }
-        plan.set_item("buffers", buffers)?;
-        plan.set_item("operators", operators)?;
+        plan.set_item("bytes", planned.bytes)?;
+        plan.set_item("near", planned.near)?;
+        plan.set_item("lower_bound", planned.lower_bound)?;
+        plan.set_item("weights", planned.weights)?;
+        let maps = planned.maps.iter().map(|map| (map.offset, map.bytes, map.first, map.last));
+        plan.set_item("buffers", maps.collect::<Vec<_>>())?;
+        let operators = planned.operators.iter().map(|own| (&own.name, &own.kind, own.first, own.last));
+        plan.set_item("operators", operators.collect::<Vec<_>>())?;
         let bytes = |(info, shape): (&ValueInfo, Option<Shape>)| {
             let elements = shape.map(|shape| shape.iter().product::<usize>());
             (info.name.clone(), elements.map(|elements| elements * info.dtype.bytes()))
@@ -477,10 +461,6 @@ impl Session {
         let inputs = self.model.inputs().iter().zip(shapes.into_iter().map(Some)).map(bytes);
         plan.set_item("inputs", inputs.collect::<Vec<_>>())?;
         plan.set_item("outputs", self.model.outputs().iter().zip(results).map(bytes).collect::<Vec<_>>())?;
-        // The host's are in the library, once for all programs.
-        let on_device = programs.iter().filter(|program| program.target != "host");
-        let constants: usize = on_device.map(|program| program.constants.len()).sum();
-        plan.set_item("weights", weights.saturating_add(constants))?;
         Ok(plan)
     }
 
@@ -490,7 +470,8 @@ impl Session {
     fn timeline(&self, py: Python<'_>) -> PyResult<Option<Timeline>> {
         self.work(py, None, |state| {
             let shapes = state.prepared()?;
-            Ok(state.session.deployment(&shapes).map_err(error::runtime)?.map(Timeline::new))
+            let deployment = state.session.deployment(&shapes).map_err(error::runtime)?;
+            Ok(deployment.map(|deployment| Timeline { inner: Profile::of(deployment) }))
         })
     }
 

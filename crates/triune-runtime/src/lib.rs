@@ -14,12 +14,17 @@ mod engine;
 mod error;
 mod estimate;
 mod host;
+mod instance;
+mod memory_plan;
 mod model;
+mod on_card;
 mod package;
 mod plans;
+mod profile;
 mod session;
 mod split;
 mod staged;
+pub mod study;
 pub mod target;
 mod tensor;
 
@@ -28,10 +33,14 @@ pub use deploy::{AtWait, DeployOptions, Deployment, Device, Place, parts::Parts}
 pub use error::Error;
 pub use estimate::Estimate;
 pub use host::Workspace;
+pub use instance::{DOUBLE_BUFFER_DELAY, HostTimes, Instance, InstanceOptions};
+pub use memory_plan::{MapPlace, MemoryPlan, OperatorCommands};
 pub use model::{Metadata, Model, ModelOptions, ValueInfo};
 pub use package::{MODEL_FILE, Package, description::Description};
+pub use profile::{Cost, OperatorCost, Profile};
 pub use session::{OperatorTime, Session, SessionOptions, Variable};
 pub use staged::value::{StringTensor, Value, ValueRef};
+pub use study::Study;
 pub use tensor::{Element, Tensor, TensorMut, TensorRef};
 pub use triune_compiler::{
     CompileOptions, Compiled, Error as CompileError, Operator, Outline, OutlineNode, OutlineValue,

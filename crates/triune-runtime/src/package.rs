@@ -15,9 +15,10 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use triune_device::DeviceSpec;
 use triune_files::{DATA_LIMIT, FileSet, FolderLock, Input};
+use triune_graph::format::onnx;
 use triune_tensor::text::Name;
 
-use crate::{BetweenPart, Compiled, Error, Program, SessionOptions, Share, TensorIo};
+use crate::{BetweenPart, CompileOptions, Compiled, Error, Program, SessionOptions, Share, TensorIo, target};
 
 pub(crate) mod description;
 
@@ -72,6 +73,24 @@ struct PayloadJson {
 }
 
 impl Package {
+    /// Compiles an ONNX file for the device that `target` names, and writes the package into `directory`. Errors call the file
+    /// `title`.
+    ///
+    /// # Errors
+    /// As [`target::device`], [`triune_compiler::compile`] and [`Self::write`].
+    pub fn compile(
+        model: &Path,
+        title: &Path,
+        target: &Path,
+        directory: &Path,
+        options: &CompileOptions,
+    ) -> Result<Compiled, Error> {
+        let spec = target::device(target)?;
+        let compiled = triune_compiler::compile(&onnx::read_titled(model, title)?, &spec, options)?;
+        Self::write(&compiled, directory)?;
+        Ok(compiled)
+    }
+
     /// Writes a compiled model into `directory`, which is made if it is not there; files of the same names are replaced, all at
     /// once, and graphs of the host that a package in their place had besides are taken away.
     ///
