@@ -4,22 +4,19 @@
 //! `docs/command-set.md`. Decoding is total: any words give commands or an error that names the command and the
 //! field. Whether an address leads anywhere is not known here; [`crate::exec`] checks that.
 
+mod access;
 mod buffer;
 mod codec;
 mod docs;
-mod empty;
 mod set;
 mod table;
 mod types;
 
+pub(crate) use access::{Access, Elements, product};
 pub use buffer::{CommandBuffer, Commands};
 pub(crate) use codec::{CommandReader, FieldError};
 pub use codec::{decode, encode};
 pub use docs::field_tables;
-pub use set::{
-    ArgReduce, Binary, Command, Convert, Copy, Dequantize, End, FBinary, FConv, FMatMul, FNorm, FSoftmax,
-    FUnary, Fill, GlobalPool, IMatMul, Opcode, Order, Pool, Put, QAdd, QConv, QMatMul, QMul, QNorm, QSoftmax,
-    Quantize, QuantizeBy, Recurrence, Reduce, Resize, Running, Select, TMatMul, Table, Take, Use, Warp,
-    Weigh,
-};
+pub(crate) use set::with_command;
+pub use set::*;
 pub use types::{AddParams, Addr, Blocks, FeatureMap, Operand, Quant, RequantTarget, Window};

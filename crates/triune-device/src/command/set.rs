@@ -8,8 +8,12 @@ use triune_tensor::{
     },
 };
 
+use super::access::{
+    Access, Accessing, Elements, axis, batches, bytes, dense, gone, kept, operand, product, strided, table,
+    weights,
+};
 use super::codec::{Field, FieldError, HEADER_WORDS};
-use super::table::{commands, use_of};
+use super::table::{access_of, commands, optional, use_of};
 use super::types::{AddParams, Addr, Addressed, FeatureMap, Operand, Quant, RequantTarget, Window};
 
 /// How a command uses what lies at an address.
@@ -36,35 +40,38 @@ fn body(words: &[u32], tag: u32, length: usize, expected: usize) -> Result<&[u32
     })
 }
 
-// A field in front of which `[in]`, `[out]` or `[const]` stands has an address: see `Use`.
+// A field in front of which `[in]`, `[out]` or `[const]` stands has an address: see `Use`. Behind it may stand how much lies there;
+// of a feature map all is read or written, of an operand the extents of what the command makes. `makes` are its results, `taps` how
+// many elements each of them takes, where it is more than its own.
 commands! {
+    ($)
     /// Ends the program; words behind it are not read.
     End = 0x0000, "end" {}
 
     /// Copies elements between two strided layouts: transposes, slices, parts of a concatenation, broadcasts.
-    Copy = 0x0001, "copy" {
+    Copy = 0x0001, "copy", makes(|c| c.dims) {
         /// Bytes of one element: 1, 2, 4 or 8.
         elem_bytes: u32,
         /// Extents, outermost first; unused ones are 1.
         dims: [u32; 6],
         /// First element read.
-        [in] src: Addr,
+        [in; |c| strided(c.elem_bytes, c.dims, c.src_strides)] src: Addr,
         /// Bytes from one element read to the next; 0 repeats.
         src_strides: [u64; 6],
         /// First element written.
-        [out] dst: Addr,
+        [out; |c| strided(c.elem_bytes, c.dims, c.dst_strides)] dst: Addr,
         /// Bytes from one element written to the next.
         dst_strides: [u64; 6],
     }
 
     /// Writes one value to every element of a strided layout.
-    Fill = 0x0002, "fill" {
+    Fill = 0x0002, "fill", makes(|c| c.dims) {
         /// Bytes of one element: 1, 2, 4 or 8.
         elem_bytes: u32,
         /// Extents, outermost first; unused ones are 1.
         dims: [u32; 6],
         /// First element written.
-        [out] dst: Addr,
+        [out; |c| strided(c.elem_bytes, c.dims, c.dst_strides)] dst: Addr,
         /// Bytes from one element written to the next.
         dst_strides: [u64; 6],
         /// The element's bytes, little endian, in the low `elem_bytes` bytes; the others 0.
@@ -78,7 +85,7 @@ commands! {
     ///
     /// 16 bit (`i16` input, weights and output): q = clamp(round(f64(acc)·f64(multiplier))), acc in i64, all zero points 0,
     /// neither table nor addition.
-    QConv = 0x0010, "qconv" {
+    QConv = 0x0010, "qconv", makes(|c| c.output) {
         /// Input, `i8`, `u8` or `i16`.
         [in] input: FeatureMap,
         /// Output, `i8` or `u8`, or `i16`.
@@ -86,14 +93,14 @@ commands! {
         /// The window.
         window: Window,
         /// Weights, i8 or i16: output channel, window row, window column, input channel of the group; dense, or in blocks.
-        [const] weights: Addr,
+        [const; |c| weights(&c.input, &c.output, &c.window)] weights: Addr,
         /// Output and input channels of a block of weights: block of outputs, block of inputs, window row, window column,
         /// output, input, with zeros for channels that fill the last block. Zeros: no blocks.
         weight_blocks: [u32; 2],
         /// One i32 per output channel.
-        [const] bias: Option<Addr>,
+        [const; |c| dense(4, [c.output.c])] bias: Option<Addr>,
         /// f32 multipliers.
-        [const] multiplier: Addr,
+        [const; |c| dense(4, [c.multipliers])] multiplier: Addr,
         /// Number of multipliers: 1 or one per output channel.
         multipliers: u32,
         /// The input's integer for 0.
@@ -105,7 +112,7 @@ commands! {
         /// Smallest and largest requantized integer, before table and addition.
         clamp: [i32; 2],
         /// 256 bytes, indexed by the requantized byte's unsigned pattern.
-        [const] table: Option<Addr>,
+        [const; |_| dense(256, [1])] table: Option<Addr>,
         /// Second operand of a fused addition; needs `add`.
         [in] residual: Option<FeatureMap>,
         /// Parameters of the fused addition; a is the convolution's result if `conv_is_a`.
@@ -115,7 +122,7 @@ commands! {
     }
 
     /// f32 convolution; the addition of `residual` comes before the activation.
-    FConv = 0x0011, "fconv" {
+    FConv = 0x0011, "fconv", makes(|c| c.output) {
         /// Input, f32.
         [in] input: FeatureMap,
         /// Output, f32.
@@ -123,9 +130,9 @@ commands! {
         /// The window.
         window: Window,
         /// Weights, f32, dense: output channel, window row, window column, input channel of the group.
-        [const] weights: Addr,
+        [const; |c| weights(&c.input, &c.output, &c.window)] weights: Addr,
         /// One f32 per output channel.
-        [const] bias: Option<Addr>,
+        [const; |c| dense(4, [c.output.c])] bias: Option<Addr>,
         /// Added to the result.
         [in] residual: Option<FeatureMap>,
         /// Applied last.
@@ -133,7 +140,7 @@ commands! {
     }
 
     /// f32 matrix product of two feature maps: `out[b, m, n] = Σ a[b, m, k]·b[b or 0, k, n] + bias[n]`; all dense.
-    FMatMul = 0x0012, "fmatmul" {
+    FMatMul = 0x0012, "fmatmul", makes(|c| [c.batch, c.m, c.n]) {
         /// Number of products.
         batch: u32,
         /// Rows of the result.
@@ -143,26 +150,26 @@ commands! {
         /// Length of the inner products.
         k: u32,
         /// First operand.
-        [in] a: Addr,
+        [in; |c| dense(4, [c.batch, c.m, c.k])] a: Addr,
         /// Whether a is stored as `[k, m]`.
         transpose_a: bool,
         /// Second operand.
-        [in] b: Addr,
+        [in; |c| dense(4, [batches(c.shared_b, c.batch), c.k, c.n])] b: Addr,
         /// Whether b is stored as `[n, k]`.
         transpose_b: bool,
         /// Whether all products use the same b.
         shared_b: bool,
         /// One f32 per column.
-        [const] bias: Option<Addr>,
+        [const; |c| dense(4, [c.n])] bias: Option<Addr>,
         /// The result.
-        [out] output: Addr,
+        [out; |c| dense(4, [c.batch, c.m, c.n])] output: Addr,
         /// Applied last.
         activation: UnaryKind,
     }
 
     /// 8-bit matrix product of two feature maps: `out[b, m, n]` = clamp(round(f32(Σ (a − a₀)·(b − b₀))·multiplier) +
     /// zero point of `result`), the sum exact; all dense. An inner product is at most 33,025 long.
-    QMatMul = 0x0014, "qmatmul" {
+    QMatMul = 0x0014, "qmatmul", makes(|c| [c.batch, c.m, c.n]) {
         /// Number of products.
         batch: u32,
         /// Rows of the result.
@@ -172,13 +179,13 @@ commands! {
         /// Length of the inner products.
         k: u32,
         /// First operand.
-        [in] a: Addr,
+        [in; |c| dense(1, [c.batch, c.m, c.k])] a: Addr,
         /// Its type, `i8` or `u8`, and its integer for 0.
         a_target: RequantTarget,
         /// Whether a is stored as `[k, m]`.
         transpose_a: bool,
         /// Second operand.
-        [in] b: Addr,
+        [in; |c| dense(1, [batches(c.shared_b, c.batch), c.k, c.n])] b: Addr,
         /// Its type, `i8` or `u8`, and its integer for 0.
         b_target: RequantTarget,
         /// Whether b is stored as `[n, k]`.
@@ -186,7 +193,7 @@ commands! {
         /// Whether all products use the same b.
         shared_b: bool,
         /// The result.
-        [out] output: Addr,
+        [out; |c| dense(1, [c.batch, c.m, c.n])] output: Addr,
         /// Its type, `i8` or `u8`, and its integer for 0.
         result: RequantTarget,
         /// f32(a's scale · b's scale) / the result's scale.
@@ -197,7 +204,7 @@ commands! {
 
     /// Matrix product of bytes with sums of 32 bits, which wrap around: `out[b, m, n] = Σ (a[b, m, k] − a₀)·(w[b or 0, k, n] − w₀)`,
     /// as i32, or as f32 times the scale; all dense. w is either `b` or `weights`.
-    IMatMul = 0x0015, "imatmul" {
+    IMatMul = 0x0015, "imatmul", makes(|c| [c.batch, c.m, c.n]) {
         /// Number of products.
         batch: u32,
         /// Rows of the result.
@@ -207,32 +214,32 @@ commands! {
         /// Length of the inner products.
         k: u32,
         /// First operand.
-        [in] a: Addr,
+        [in; |c| dense(1, [c.batch, c.m, c.k])] a: Addr,
         /// Its type, `i8` or `u8`.
         a_dtype: DType,
         /// Second operand.
-        [in] b: Option<Addr>,
+        [in; |c| dense(1, [batches(c.shared_b, c.batch), c.k, c.n])] b: Option<Addr>,
         /// The same if it came with the program: `[n, k]`.
-        [const] weights: Option<Addr>,
+        [const; |c| dense(1, [c.k, c.n])] weights: Option<Addr>,
         /// The second operand's type, `i8` or `u8`.
         b_dtype: DType,
         /// Whether all products use the same second operand; so they do `weights`.
         shared_b: bool,
         /// Zero points of the first operand, of its type. Without them 0.
-        [in] a_zeros: Option<Addr>,
+        [in; |c| dense(1, [c.counts[0]])] a_zeros: Option<Addr>,
         /// Zero points of the second operand, of its type. Without them 0.
-        [in] b_zeros: Option<Addr>,
+        [in; |c| dense(1, [c.counts[1]])] b_zeros: Option<Addr>,
         /// f32 factors. Without them sums stay integers.
-        [in] scales: Option<Addr>,
+        [in; |c| dense(4, [c.counts[2]])] scales: Option<Addr>,
         /// How many of these there are: 1 or one per row of the first operand, 1 or one per column, 1 or one per column.
         counts: [u32; 3],
         /// The result, i32; with factors f32.
-        [out] output: Addr,
+        [out; |c| dense(4, [c.batch, c.m, c.n])] output: Addr,
     }
 
     /// Matrix product of numbers: `out[b, m, n] = Σ a[b, m, k]·b[b or 0, k, n]`, k from front to back, f64 rounded once per product
     /// and sum, integers wrapping around; all dense.
-    TMatMul = 0x0016, "tmatmul" {
+    TMatMul = 0x0016, "tmatmul", makes(|c| [c.batch, c.m, c.n]) {
         /// Any integer type or f64, of both operands and the result.
         dtype: DType,
         /// Number of products.
@@ -244,17 +251,17 @@ commands! {
         /// Length of the inner products.
         k: u32,
         /// First operand.
-        [in] a: Addr,
+        [in; |c| dense(bytes(c.dtype), [c.batch, c.m, c.k])] a: Addr,
         /// Second operand.
-        [in] b: Addr,
+        [in; |c| dense(bytes(c.dtype), [batches(c.shared_b, c.batch), c.k, c.n])] b: Addr,
         /// Whether all products use the same b.
         shared_b: bool,
         /// The result.
-        [out] output: Addr,
+        [out; |c| dense(bytes(c.dtype), [c.batch, c.m, c.n])] output: Addr,
     }
 
     /// f32 recurrence over time: a cell's steps from their inputs, which are multiplied already. All operands are dense.
-    Recurrence = 0x0013, "recurrence" {
+    Recurrence = 0x0013, "recurrence", makes(|c| [c.directions, c.batch, c.hidden]) {
         /// The cell.
         cell: CellKind,
         /// Steps of a sequence.
@@ -274,25 +281,25 @@ commands! {
         /// `Lstm`: whether its gate f is 1 − i.
         coupled: bool,
         /// f32: steps, batch, directions, gates, hidden; the inputs' products with the gates' weights, biases added.
-        [in] input: Addr,
+        [in; |c| dense(4, [c.steps, c.batch, c.directions, c.cell.gates() as u32, c.hidden])] input: Addr,
         /// Recurrent weights, f32: directions, gates, unit of the result, unit of the state.
-        [const] weights: Option<Addr>,
+        [const; |c| dense(4, [c.directions, c.cell.gates() as u32, c.hidden, c.hidden])] weights: Option<Addr>,
         /// The same, known at run time only.
-        [in] given_weights: Option<Addr>,
+        [in; |c| dense(4, [c.directions, c.cell.gates() as u32, c.hidden, c.hidden])] given_weights: Option<Addr>,
         /// The cell's vectors, f32: directions, vectors, hidden: `Lstm` i, o, f; `LinearGru` b. Without them 0.
-        [in] vectors: Option<Addr>,
+        [in; |c| dense(4, [c.directions, c.cell.vectors() as u32, c.hidden])] vectors: Option<Addr>,
         /// States before the first step, f32: states (h, c), directions, batch, hidden. Without them 0.
-        [in] initial: Option<Addr>,
+        [in; |c| dense(4, [c.cell.states() as u32, c.directions, c.batch, c.hidden])] initial: Option<Addr>,
         /// Steps of each sequence, i32. Without them all have all.
-        [in] lengths: Option<Addr>,
+        [in; |c| dense(4, [c.batch])] lengths: Option<Addr>,
         /// f32: steps and states, directions, batch, hidden: h behind each step, 0 behind a sequence's last one; then the states
         /// behind the last one.
-        [out] output: Addr,
+        [out; |c| dense(4, [c.steps.saturating_add(c.cell.states() as u32), c.directions, c.batch, c.hidden])] output: Addr,
     }
 
     /// Sliding window without weights, f32, 8 bit or `i16` (input and output of one type). `i16` has zero points 0, and a
     /// mean is clamp(round(f64(Σq)·f64(factor))).
-    Pool = 0x0020, "pool" {
+    Pool = 0x0020, "pool", makes(|c| c.output), taps(|c| product(c.window.kernel)) {
         /// Input.
         [in] input: FeatureMap,
         /// Output.
@@ -312,7 +319,7 @@ commands! {
     }
 
     /// One result per image and channel, of the types of `pool`; the output has h = w = 1.
-    GlobalPool = 0x0021, "gpool" {
+    GlobalPool = 0x0021, "gpool", makes(|c| c.output) {
         /// Input.
         [in] input: FeatureMap,
         /// Output.
@@ -330,7 +337,7 @@ commands! {
     }
 
     /// 8-bit addition with broadcast; of `i16` clamp(round(f64(a)·ra + f64(b)·rb)), zero points and `k` 0.
-    QAdd = 0x0030, "qadd" {
+    QAdd = 0x0030, "qadd", makes(|c| Elements::Part(c.dims, c.counted)) {
         /// Extents, outermost first; unused ones are 1.
         dims: [u32; 6],
         /// First operand.
@@ -348,7 +355,7 @@ commands! {
     /// 8-bit multiplication with broadcast: clamp(rint(f32((a − a₀)(b − b₀))·multiplier + zero point)) when halves go to
     /// even, clamp(round(f32((a − a₀)(b − b₀))·multiplier) + zero point) when they go away from zero; of `i16`
     /// clamp(round(f64(a·b)·f64(multiplier))), zero points 0.
-    QMul = 0x0031, "qmul" {
+    QMul = 0x0031, "qmul", makes(|c| Elements::Part(c.dims, c.counted)) {
         /// Extents, outermost first; unused ones are 1.
         dims: [u32; 6],
         /// First operand.
@@ -370,7 +377,7 @@ commands! {
     }
 
     /// f32 function of two operands with broadcast.
-    FBinary = 0x0032, "fbinary" {
+    FBinary = 0x0032, "fbinary", makes(|c| c.dims) {
         /// Extents, outermost first; unused ones are 1.
         dims: [u32; 6],
         /// The function.
@@ -386,7 +393,7 @@ commands! {
     }
 
     /// Function of one real, element by element; may work in place. Over f64, elements lie one after the other.
-    FUnary = 0x0033, "funary" {
+    FUnary = 0x0033, "funary", makes(|c| c.output) {
         /// Input, f32 or f64.
         [in] input: FeatureMap,
         /// Output of the same type and extents.
@@ -396,18 +403,18 @@ commands! {
     }
 
     /// Map of all patterns of 8 or 16 bits, element by element; may work in place.
-    Table = 0x0034, "table" {
+    Table = 0x0034, "table", makes(|c| c.output) {
         /// Input, `i8`, `u8` or `i16`.
         [in] input: FeatureMap,
         /// Output of the same extents, `i8` or `u8`; `i16` of `i16`.
         [out] output: FeatureMap,
         /// 256 bytes, or 65,536 words of 16 bits, indexed by the unsigned pattern.
-        [const] table: Addr,
+        [const; |c| table(c.input.dtype)] table: Addr,
     }
 
     /// f32 to 8 bit or `i16`: clamp(rint(x / scale) + zero point) when halves go to even, clamp(round(x · f32(1/scale)) + zero
     /// point) when they go away from zero.
-    Quantize = 0x0040, "quantize" {
+    Quantize = 0x0040, "quantize", makes(|c| c.output) {
         /// Input, f32.
         [in] input: FeatureMap,
         /// Output, `i8`, `u8` or `i16`, of the same extents.
@@ -419,7 +426,7 @@ commands! {
     }
 
     /// 8 bit, `i16` or i32 to f32: f32(q − zero point)·scale.
-    Dequantize = 0x0041, "dequantize" {
+    Dequantize = 0x0041, "dequantize", makes(|c| c.output) {
         /// Input, `i8`, `u8`, `i16` or `i32`.
         [in] input: FeatureMap,
         /// Output, f32, of the same extents.
@@ -430,25 +437,25 @@ commands! {
 
     /// As `quantize` to 8 bit, with a meaning that is computed: clamp(rint(x / scale) + zero point), or clamp(round(x · f32(1/scale)) +
     /// zero point) when halves go away from zero; what is no number by this scale becomes the type's least integer.
-    QuantizeBy = 0x0043, "quantizeby" {
+    QuantizeBy = 0x0043, "quantizeby", makes(|c| c.output) {
         /// Input, f32.
         [in] input: FeatureMap,
         /// Output, `i8` or `u8`, of the same extents.
         [out] output: FeatureMap,
         /// The scale, one f32.
-        [in] scale: Addr,
+        [in; |_| dense(4, [1])] scale: Addr,
         /// The zero point, one integer of the output's type. Without it 0.
-        [in] zero_point: Option<Addr>,
+        [in; |_| dense(1, [1])] zero_point: Option<Addr>,
         /// How a quotient becomes an integer.
         rounding: Rounding,
     }
 
     /// 8-bit softmax over the middle of `[outer, len, inner]`, dense.
-    QSoftmax = 0x0050, "qsoftmax" {
+    QSoftmax = 0x0050, "qsoftmax", makes(|c| c.dims) {
         /// Input.
-        [in] input: Addr,
+        [in; |c| dense(bytes(c.dtype), c.dims)] input: Addr,
         /// Output.
-        [out] output: Addr,
+        [out; |c| dense(bytes(c.dtype), c.dims)] output: Addr,
         /// `i8` or `u8`, of both.
         dtype: DType,
         /// Extents: outer, len, inner.
@@ -460,22 +467,22 @@ commands! {
     }
 
     /// f32 softmax over the middle of `[outer, len, inner]`, dense.
-    FSoftmax = 0x0051, "fsoftmax" {
+    FSoftmax = 0x0051, "fsoftmax", makes(|c| c.dims) {
         /// Input.
-        [in] input: Addr,
+        [in; |c| dense(4, c.dims)] input: Addr,
         /// Output.
-        [out] output: Addr,
+        [out; |c| dense(4, c.dims)] output: Addr,
         /// Extents: outer, len, inner.
         dims: [u32; 3],
     }
 
     /// 8-bit normalization to mean 0 and variance 1 over the middle of `[outer, len, inner]`, dense: S = Σq and D = len·Σq² − S²
     /// are exact, r = f32((len·q − S) / √(D + len²·epsilon/scale²)) in f64; then r·gamma + beta in f32, quantized.
-    QNorm = 0x0052, "qnorm" {
+    QNorm = 0x0052, "qnorm", makes(|c| c.dims) {
         /// Input.
-        [in] input: Addr,
+        [in; |c| dense(bytes(c.dtype), c.dims)] input: Addr,
         /// Output.
-        [out] output: Addr,
+        [out; |c| dense(bytes(c.dtype), c.dims)] output: Addr,
         /// `i8` or `u8`, of both.
         dtype: DType,
         /// Extents: outer, len (at most 4,194,304), inner.
@@ -487,34 +494,34 @@ commands! {
         /// Added to the variance; above 0.
         epsilon: f32,
         /// `len` factors, f32. Without them 1.
-        [const] gamma: Option<Addr>,
+        [const; |c| dense(4, [c.dims[1]])] gamma: Option<Addr>,
         /// `len` addends, f32. Without them 0.
-        [const] beta: Option<Addr>,
+        [const; |c| dense(4, [c.dims[1]])] beta: Option<Addr>,
         /// How a real becomes an integer, as in `quantize`.
         rounding: Rounding,
     }
 
     /// f32 normalization of rows to mean 0 and variance 1, dense: sums in f64; mean, variance, 1/√(variance + epsilon), and each
     /// product and sum with gamma and beta behind it, are rounded to f32.
-    FNorm = 0x0053, "fnorm" {
+    FNorm = 0x0053, "fnorm", makes(|c| c.dims) {
         /// Input.
-        [in] input: Addr,
+        [in; |c| dense(4, c.dims)] input: Addr,
         /// Output.
-        [out] output: Addr,
+        [out; |c| dense(4, c.dims)] output: Addr,
         /// Extents: rows, elements of a row.
         dims: [u32; 2],
         /// Added to the variance; finite, not below 0.
         epsilon: f32,
         /// A factor per element of a row, f32. Without them 1.
-        [const] gamma: Option<Addr>,
+        [const; |c| dense(4, [c.dims[1]])] gamma: Option<Addr>,
         /// An addend per element of a row, f32. Without them 0.
-        [const] beta: Option<Addr>,
+        [const; |c| dense(4, [c.dims[1]])] beta: Option<Addr>,
     }
 
     /// Spatial resampling: nearest for any type, linear for f32 and 8 bit. 8-bit linear: weights are rounded to k·2⁻¹¹, halves
     /// to even, S = Σ k·k·(q − zero point) over the four neighbours is exact, and the result clamp(round(f32(S)·(factor·2⁻²²)) +
     /// zero point).
-    Resize = 0x0060, "resize" {
+    Resize = 0x0060, "resize", makes(|c| c.output), taps(|c| if c.mode == ResizeMode::Linear { 4 } else { 1 }) {
         /// Input.
         [in] input: FeatureMap,
         /// Output, of the same type, images and channels.
@@ -535,15 +542,15 @@ commands! {
 
     /// Perspective warp: pixel (x, y) of output image i is taken from the input at (m₀x + m₁y + m₂, m₃x + m₄y + m₅) /
     /// (m₆x + m₇y + m₈) of matrix i, f32 or 8 bit (rounded half away from zero, saturated).
-    Warp = 0x0061, "warp" {
+    Warp = 0x0061, "warp", makes(|c| c.output), taps(|c| c.sampling.taps()) {
         /// Input, f32, `i8` or `u8`.
         [in] input: FeatureMap,
         /// Output, of the same type and channels.
         [out] output: FeatureMap,
         /// 9 f32 per output image, row-major.
-        [in] matrices: Addr,
+        [in; |c| dense(4, [9, c.output.n])] matrices: Addr,
         /// One i32 per output image: the input image that it is taken from; without them image i from image i.
-        [in] images: Option<Addr>,
+        [in; |c| dense(4, [c.output.n])] images: Option<Addr>,
         /// What a pixel is made of.
         sampling: Sampling,
         /// What lies outside of the input.
@@ -552,7 +559,7 @@ commands! {
 
     /// Weighted sums of elements picked by index: `out[n, c, i] = Σ factors[n, t, i]·x[n, c, indices[n, t, i]]`, taps t from front to
     /// back, each added with one rounding; all dense. A negative index adds nothing, one behind the last element stops the program.
-    Weigh = 0x0062, "weigh" {
+    Weigh = 0x0062, "weigh", makes(|c| [c.batch, c.channels, c.count]), taps(|c| c.taps.into()) {
         /// Images.
         batch: u32,
         /// Channels of an image.
@@ -566,18 +573,18 @@ commands! {
         /// Whether all images have the same indices and factors.
         shared: bool,
         /// Input, f32.
-        [in] input: Addr,
+        [in; |c| dense(4, [c.batch, c.channels, c.elements])] input: Addr,
         /// Indices, i32.
-        [in] indices: Addr,
+        [in; |c| dense(4, [batches(c.shared, c.batch), c.taps, c.count])] indices: Addr,
         /// Factors, f32. Without them 1.
-        [in] factors: Option<Addr>,
+        [in; |c| dense(4, [batches(c.shared, c.batch), c.taps, c.count])] factors: Option<Addr>,
         /// Output, f32.
-        [out] output: Addr,
+        [out; |c| dense(4, [c.batch, c.channels, c.count])] output: Addr,
     }
 
     /// One result of all elements along the axes that go. Sums, means and products of floats are carried in f64;
     /// integers in 64 bits, and wrap around in their type.
-    Reduce = 0x0070, "reduce" {
+    Reduce = 0x0070, "reduce", makes(|c| kept(c.dims, c.axes)), taps(|c| gone(c.dims, c.axes)) {
         /// The input's extents, outermost first; unused ones are 1.
         dims: [u32; 6],
         /// The axes that go: bit i is axis i.
@@ -585,13 +592,13 @@ commands! {
         /// What is computed.
         kind: ReduceKind,
         /// Input, any integer type, bool (smallest and largest only), f32 or f64.
-        [in] input: Operand,
+        [in; |c| operand(&c.input, c.dims)] input: Operand,
         /// Output, of the same type; strides along axes that go are not read.
         [out] output: Operand,
     }
 
     /// Where along one axis the largest or smallest element stands. A NaN wins.
-    ArgReduce = 0x0071, "argreduce" {
+    ArgReduce = 0x0071, "argreduce", makes(|c| kept(c.dims, axis(c.axis))), taps(|c| gone(c.dims, axis(c.axis))) {
         /// The input's extents, outermost first; unused ones are 1.
         dims: [u32; 6],
         /// The axis that goes.
@@ -601,14 +608,14 @@ commands! {
         /// Whether the last of equal ones is taken, rather than the first.
         last: bool,
         /// Input, any integer type, f32 or f64.
-        [in] input: Operand,
+        [in; |c| operand(&c.input, c.dims)] input: Operand,
         /// Output, `i32` or `i64`; the stride along the axis is not read.
         [out] output: Operand,
     }
 
     /// Function of two numbers of one type with broadcast: integer types (arithmetic wraps around), bool (logic, extremes),
     /// f64; questions over these and f32. A quotient by an integer 0 is 0.
-    Binary = 0x0035, "binary" {
+    Binary = 0x0035, "binary", makes(|c| c.dims) {
         /// Extents, outermost first; unused ones are 1.
         dims: [u32; 6],
         /// The function.
@@ -622,7 +629,7 @@ commands! {
     }
 
     /// One of two operands, element by element.
-    Select = 0x0036, "select" {
+    Select = 0x0036, "select", makes(|c| c.dims) {
         /// Extents, outermost first; unused ones are 1.
         dims: [u32; 6],
         /// Bool.
@@ -638,7 +645,7 @@ commands! {
     /// The elements in another type. Integers give their low bits; floats are cut towards 0 into 64 bits, NaN to 0, and give
     /// the low bits of that; into floats, to nearest even; beyond the largest, infinity, or no number where there is none. Bool: 0, or 1
     /// for what is not 0.
-    Convert = 0x0042, "convert" {
+    Convert = 0x0042, "convert", makes(|c| c.dims) {
         /// Extents, outermost first; unused ones are 1.
         dims: [u32; 6],
         /// Input, any type.
@@ -649,17 +656,17 @@ commands! {
 
     /// Elements picked by index. Each result has a fixed place in the source and, along `count` further axes of it, an
     /// index of its own; a negative one counts from the back, one outside of its axis stops the program.
-    Take = 0x0072, "take" {
+    Take = 0x0072, "take", makes(|c| c.dims) {
         /// Bytes of one element: 1, 2, 4 or 8.
         elem_bytes: u32,
         /// The output's extents, outermost first; unused ones are 1.
         dims: [u32; 6],
         /// The source's first element.
-        [in] src: Addr,
+        [in; |c| dense(c.elem_bytes, c.dims)] src: Addr,
         /// Bytes from one result's fixed place to the next.
         src_strides: [u64; 6],
         /// The indices along the first indexed axis, `i32` or `i64`.
-        [in] indices: Operand,
+        [in; |c| operand(&c.indices, c.dims).times(c.count)] indices: Operand,
         /// Indexed axes, 1 to 6.
         count: u32,
         /// Bytes from an index along one indexed axis to that along the next.
@@ -669,7 +676,7 @@ commands! {
         /// Bytes from one element to the next along the indexed axes.
         axis_strides: [u64; 6],
         /// First element written.
-        [out] dst: Addr,
+        [out; |c| dense(c.elem_bytes, c.dims)] dst: Addr,
         /// Bytes from one element written to the next.
         dst_strides: [u64; 6],
     }
@@ -677,7 +684,7 @@ commands! {
     /// Elements put where indices say, one after the other as they lie at `src`. Each has a fixed place in the target and, along
     /// `count` further axes of it, an index of its own; a negative one counts from the back, one outside of its axis stops
     /// the program. What lies in the target beforehand stays where nothing is put.
-    Put = 0x0074, "put" {
+    Put = 0x0074, "put", makes(|c| c.dims) {
         /// Type of the elements: any for [`ScatterKind::Set`], otherwise any integer type, f32 or f64.
         dtype: DType,
         /// What becomes of an element that another one is put on.
@@ -685,11 +692,11 @@ commands! {
         /// The extents of what is put, outermost first; unused ones are 1.
         dims: [u32; 6],
         /// The first element that is put.
-        [in] src: Addr,
+        [in; |c| dense(bytes(c.dtype), c.dims)] src: Addr,
         /// Bytes from one to the next.
         src_strides: [u64; 6],
         /// The indices along the first indexed axis, `i32` or `i64`.
-        [in] indices: Operand,
+        [in; |c| operand(&c.indices, c.dims).times(c.count)] indices: Operand,
         /// Indexed axes, 1 to 6.
         count: u32,
         /// Bytes from an index along one indexed axis to that along the next.
@@ -699,16 +706,16 @@ commands! {
         /// Bytes of the target from one element to the next along the indexed axes.
         axis_strides: [u64; 6],
         /// The target's first element.
-        [out] dst: Addr,
+        [out; |c| dense(bytes(c.dtype), c.dims)] dst: Addr,
         /// Bytes from one fixed place in the target to the next.
         dst_strides: [u64; 6],
     }
 
     /// Positions of the first elements in order over the middle of `[outer, len, inner]`, dense. Of equal elements the one
     /// that stands first comes first; NaN counts as larger than every number.
-    Order = 0x0073, "order" {
+    Order = 0x0073, "order", makes(|c| [c.dims[0], c.k, c.dims[2]]) {
         /// Input.
-        [in] input: Addr,
+        [in; |c| dense(bytes(c.dtype), c.dims)] input: Addr,
         /// The input's type: any integer type, f32 or f64.
         dtype: DType,
         /// Extents: outer, len, inner.
@@ -718,16 +725,16 @@ commands! {
         /// Whether the largest come first.
         descending: bool,
         /// `[outer, k, inner]` positions along the middle, i64.
-        [out] output: Addr,
+        [out; |c| dense(8, [c.dims[0], c.k, c.dims[2]])] output: Addr,
     }
 
     /// Running sums or products along the middle of `[outer, len, inner]`, dense: one element after the other in their own type,
     /// integers wrapping around.
-    Running = 0x0075, "running" {
+    Running = 0x0075, "running", makes(|c| c.dims) {
         /// Input.
-        [in] input: Addr,
+        [in; |c| dense(bytes(c.dtype), c.dims)] input: Addr,
         /// Output.
-        [out] output: Addr,
+        [out; |c| dense(bytes(c.dtype), c.dims)] output: Addr,
         /// Any integer type, f32 or f64, of both.
         dtype: DType,
         /// Extents: outer, len, inner.

@@ -12,9 +12,30 @@ macro_rules! use_of {
     };
 }
 
+macro_rules! optional {
+    () => {
+        None
+    };
+    ($some:expr) => {
+        Some($some)
+    };
+}
+
+/// The address of a field, and how much lies there.
+macro_rules! access_of {
+    ($command:ident, $made:ident, $field:ident) => {
+        Accessing::access(&$command.$field, $made)
+    };
+    ($command:ident, $made:ident, $field:ident, $at:pat_param, $access:expr) => {{
+        let $at = $command;
+        Addressed::addr(&$command.$field).map(|addr| (addr, $access))
+    }};
+}
+
 macro_rules! commands {
-    ($($(#[doc = $doc:literal])+ $name:ident = $code:literal, $mnemonic:literal {
-        $($(#[doc = $field_doc:literal])+ $([$use:tt])? $field:ident: $type:ty,)*
+    (($d:tt) $($(#[doc = $doc:literal])+ $name:ident = $code:literal, $mnemonic:literal
+        $(, makes(|$made_of:ident| $made:expr))? $(, taps(|$taps_of:ident| $taps:expr))? {
+        $($(#[doc = $field_doc:literal])+ $([$use:tt $(; |$at:pat_param| $access:expr)?])? $field:ident: $type:ty,)*
     })+) => {
         $(
             $(#[doc = $doc])+
@@ -110,6 +131,39 @@ macro_rules! commands {
                 }
             }
 
+            /// What it makes; nothing of the end of a program.
+            pub(crate) fn makes(&self) -> Option<Elements> {
+                match self {
+                    $(Self::$name(_command) => optional!($({
+                        let $made_of = _command;
+                        Elements::from($made)
+                    })?),)+
+                }
+            }
+
+            /// How many elements each of its results is made of, where it is more than their own.
+            pub(crate) fn taps(&self) -> Option<u64> {
+                match self {
+                    $(Self::$name(_command) => optional!($({
+                        let $taps_of = _command;
+                        $taps
+                    })?),)+
+                }
+            }
+
+            /// Calls `f` for every field with an address, in the table's order: how the command uses it, the address, if it has
+            /// one, and how much lies there.
+            pub(crate) fn accesses(&self, f: &mut dyn FnMut(Use, Option<(Addr, Access)>)) {
+                let _made = self.makes();
+                match self {
+                    $(Self::$name(_command) => {
+                        $($(
+                            f(use_of!($use), access_of!(_command, _made, $field $(, $at, $access)?));
+                        )?)*
+                    })+
+                }
+            }
+
             /// Decodes the first command of `words`; gives it and its length in words.
             pub(super) fn decode(words: &[u32]) -> Result<(Self, usize), (&'static str, FieldError)> {
                 let &[tag, length, ..] = words else {
@@ -134,6 +188,16 @@ macro_rules! commands {
                 }
             }
         }
+
+        /// Evaluates an expression with a command's own struct, whichever it is.
+        macro_rules! with_command {
+            ($d command:expr, $d own:ident => $d body:expr) => {
+                match $d command {
+                    $($crate::Command::$name($d own) => $d body,)+
+                }
+            };
+        }
+        pub(crate) use with_command;
 
         #[cfg(test)]
         impl Command {
@@ -162,4 +226,4 @@ macro_rules! commands {
     };
 }
 
-pub(super) use {commands, use_of};
+pub(super) use {access_of, commands, optional, use_of};

@@ -493,8 +493,12 @@ impl FeatureMap {
 }
 
 /// What has an address, or may have one.
-pub(super) trait Addressed {
+pub(super) trait Addressed: Clone {
     fn addr_mut(&mut self) -> Option<&mut Addr>;
+
+    fn addr(&self) -> Option<Addr> {
+        self.clone().addr_mut().copied()
+    }
 }
 
 impl Addressed for Addr {

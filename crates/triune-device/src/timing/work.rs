@@ -2,11 +2,9 @@
 //!
 //! Bytes are those of elements, never of gaps or padding; a repeated (broadcast) operand counts once.
 
-use triune_tensor::function::ResizeMode;
-
 use crate::{
     Addr, Command, FeatureMap,
-    command::{Operand, Window},
+    command::{Access, Elements, Use, Window, product},
     spec::{ArraySpec, BorderSpec, Depthwise, DeviceSpec, VectorSpec},
 };
 
@@ -162,12 +160,6 @@ impl Cut {
     }
 }
 
-impl Work {
-    fn set_reads<const N: usize>(&mut self, reads: [Option<Traffic>; N]) {
-        self.reads[..N].copy_from_slice(&reads);
-    }
-}
-
 /// What a command computes, without saying where.
 struct Amount {
     macs: u64,
@@ -258,18 +250,21 @@ impl Width {
         product([map.n, map.h, map.w]).saturating_mul(self.map_channels(map))
     }
 
-    fn map(self, map: &FeatureMap) -> Traffic {
-        (map.addr, self.elements(map).saturating_mul(self.element(map.dtype.bytes() as u64)))
+    /// How many elements count.
+    fn count(self, elements: &Elements) -> u64 {
+        match elements {
+            Elements::Map(map) => self.elements(map),
+            Elements::Extents(dims) => product(*dims),
+            Elements::Part(dims, counted) => self.counted(product(*dims), *counted),
+        }
     }
 
-    /// Bytes of a strided layout; repeats count once.
-    fn strided(self, addr: Addr, elem_bytes: u64, dims: [u32; 6], strides: [u64; 6]) -> Traffic {
-        let distinct = dims.into_iter().zip(strides).map(|(dim, stride)| if stride == 0 { 1 } else { dim });
-        (addr, product(distinct).saturating_mul(self.element(elem_bytes)))
-    }
-
-    fn operand(self, operand: &Operand, dims: [u32; 6]) -> Traffic {
-        self.strided(operand.addr, operand.dtype.bytes() as u64, dims, operand.strides)
+    fn bytes(self, access: &Access) -> u64 {
+        let each = self.element(access.each);
+        match &access.elements {
+            Elements::Part(dims, counted) => self.counted(product(*dims).saturating_mul(each), *counted),
+            elements => self.count(elements).saturating_mul(each),
+        }
     }
 
     /// Of `elements`, those that are no padding of blocks, where that does not count.
@@ -280,20 +275,6 @@ impl Width {
             elements.saturating_mul(part.into()) / u64::from(of)
         }
     }
-
-    fn part(self, (addr, bytes): Traffic, counted: [u32; 2]) -> Traffic {
-        (addr, self.counted(bytes, counted))
-    }
-
-    fn weights(self, addr: Addr, input: &FeatureMap, output: &FeatureMap, window: &Window) -> Traffic {
-        let per_output = product(window.kernel).saturating_mul(u64::from(input.c / window.groups.max(1)));
-        let bytes = self.element(input.dtype.bytes() as u64);
-        (addr, per_output.saturating_mul(output.c.into()).saturating_mul(bytes))
-    }
-}
-
-fn product(factors: impl IntoIterator<Item = u32>) -> u64 {
-    factors.into_iter().fold(1, |product: u64, factor| product.saturating_mul(factor.into()))
 }
 
 /// The amount of a convolution: an array computes dense and grouped ones, and depthwise ones if its description says so.
@@ -364,59 +345,59 @@ pub(super) fn operations(command: &Command) -> u64 {
 
 /// The bytes that a command moves, and what it computes.
 fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work, Amount) {
-    let mut work = Work::default();
-    let amount = match command {
-        Command::End(_) => Amount::NONE,
-        Command::Copy(c) => {
-            work.reads[0] = Some(width.strided(c.src, c.elem_bytes.into(), c.dims, c.src_strides));
-            work.write = Some(width.strided(c.dst, c.elem_bytes.into(), c.dims, c.dst_strides));
-            Amount::NONE
+    let mut work = Work { cut: cut(width, command), ..Work::default() };
+    let (mut constants, mut reads) = (work.constants.iter_mut(), work.reads.iter_mut());
+    let mut write = None;
+    command.accesses(&mut |used, access| {
+        let traffic = access.map(|(addr, access)| (addr, width.bytes(&access)));
+        let slot = match used {
+            Use::Const => constants.next(),
+            Use::In => reads.next(),
+            Use::Out => Some(&mut write),
+        };
+        debug_assert!(
+            slot.is_some(),
+            "{} has more operands than the work of a command",
+            command.opcode().mnemonic()
+        );
+        if let Some(slot) = slot {
+            *slot = traffic;
         }
-        Command::Fill(c) => {
-            work.write = Some(width.strided(c.dst, c.elem_bytes.into(), c.dims, c.dst_strides));
-            Amount::NONE
-        }
-        Command::QConv(c) => {
-            let outputs = u64::from(c.output.c);
-            work.constants = [
-                Some(width.weights(c.weights, &c.input, &c.output, &c.window)),
-                c.bias.map(|addr| (addr, 4 * outputs)),
-                Some((c.multiplier, 4 * u64::from(c.multipliers))),
-                c.table.map(|addr| (addr, 256)),
-            ];
-            work.set_reads([Some(width.map(&c.input)), c.residual.as_ref().map(|map| width.map(map)), None]);
-            work.write = Some(width.map(&c.output));
-            work.cut = Some(Cut::convolution(width, &c.input, &c.output, &c.window));
-            convolution(width, &c.input, &c.output, &c.window, true)
-        }
-        Command::FConv(c) => {
-            work.constants[0] = Some(width.weights(c.weights, &c.input, &c.output, &c.window));
-            work.constants[1] = c.bias.map(|addr| (addr, 4 * u64::from(c.output.c)));
-            work.set_reads([Some(width.map(&c.input)), c.residual.as_ref().map(|map| width.map(map)), None]);
-            work.write = Some(width.map(&c.output));
-            work.cut = Some(Cut::convolution(width, &c.input, &c.output, &c.window));
-            convolution(width, &c.input, &c.output, &c.window, false)
-        }
-        Command::FMatMul(c) => {
-            let b_batch = if c.shared_b { 1 } else { c.batch };
-            let bytes = |factors: [u32; 3]| product(factors).saturating_mul(4);
-            work.constants[0] = c.bias.map(|addr| (addr, 4 * u64::from(c.n)));
-            work.reads[0] = Some((c.a, bytes([c.batch, c.m, c.k])));
-            work.reads[1] = Some((c.b, bytes([b_batch, c.k, c.n])));
-            work.write = Some((c.output, bytes([c.batch, c.m, c.n])));
-            work.cut = Cut::product([c.batch, c.m, c.n, c.k]);
-            let macs = product([c.batch, c.m, c.n, c.k]);
-            Amount { macs, gemm: None, depthwise: None, taps: macs, elements: product([c.batch, c.m, c.n]) }
-        }
+    });
+    work.write = write;
+    (work, amount(width, vector, command))
+}
+
+/// How the command can be cut.
+fn cut(width: Width, command: &Command) -> Option<Cut> {
+    match command {
+        Command::QConv(c) => Some(Cut::convolution(width, &c.input, &c.output, &c.window)),
+        Command::FConv(c) => Some(Cut::convolution(width, &c.input, &c.output, &c.window)),
+        Command::Pool(c) => Some(Cut::pool(&c.input, &c.output, &c.window)),
+        Command::FMatMul(c) => Cut::product([c.batch, c.m, c.n, c.k]),
+        Command::QMatMul(c) => Cut::product([c.batch, c.m, c.n, c.k]),
+        Command::TMatMul(c) => Cut::product([c.batch, c.m, c.n, c.k]),
+        _ => None,
+    }
+}
+
+/// What a command computes: as many elements as it makes, each of as many as its table says, unless the engines have more to do.
+fn amount(width: Width, vector: Option<VectorSpec>, command: &Command) -> Amount {
+    let elements = command.makes().map_or(0, |made| width.count(&made));
+    let taps = |taps| Amount { taps, ..Amount::elementwise(elements) };
+    let products = |k: u32| {
+        let macs = elements.saturating_mul(k.into());
+        Amount { macs, ..taps(macs) }
+    };
+    match command {
+        Command::Copy(_) | Command::Fill(_) => Amount::NONE,
+        Command::QConv(c) => convolution(width, &c.input, &c.output, &c.window, true),
+        Command::FConv(c) => convolution(width, &c.input, &c.output, &c.window, false),
+        Command::FMatMul(c) => products(c.k),
+        Command::IMatMul(c) => products(c.k),
+        Command::TMatMul(c) => products(c.k),
+        // The second operand enters the array as weights do, and its batches are groups.
         Command::QMatMul(c) => {
-            let b_batch = if c.shared_b { 1 } else { c.batch };
-            let bytes = |factors: [u32; 3]| product(factors).saturating_mul(width.element(1));
-            work.reads[0] = Some((c.a, bytes([c.batch, c.m, c.k])));
-            work.reads[1] = Some((c.b, bytes([b_batch, c.k, c.n])));
-            work.write = Some((c.output, bytes([c.batch, c.m, c.n])));
-            work.cut = Cut::product([c.batch, c.m, c.n, c.k]);
-            let macs = product([c.batch, c.m, c.n, c.k]);
-            // The second operand enters the array as weights do, and its batches are groups.
             let gemm = Gemm {
                 m: c.m.into(),
                 n: c.n.into(),
@@ -424,287 +405,30 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
                 step: c.k.into(),
                 groups: c.batch.into(),
             };
-            Amount {
-                macs,
-                gemm: Some(gemm),
-                depthwise: None,
-                taps: macs,
-                elements: product([c.batch, c.m, c.n]),
-            }
-        }
-        Command::IMatMul(c) => {
-            let b_batch = if c.shared_b { 1 } else { c.batch };
-            let bytes = |factors: [u32; 3], each: u64| product(factors).saturating_mul(each);
-            let [a_zeros, b_zeros, scales] = c.counts;
-            work.constants[0] = c.weights.map(|addr| (addr, bytes([1, c.k, c.n], 1)));
-            work.set_reads([
-                Some((c.a, bytes([c.batch, c.m, c.k], 1))),
-                c.b.map(|addr| (addr, bytes([b_batch, c.k, c.n], 1))),
-                c.a_zeros.map(|addr| (addr, a_zeros.into())),
-                c.b_zeros.map(|addr| (addr, b_zeros.into())),
-                c.scales.map(|addr| (addr, bytes([1, 1, scales], 4))),
-            ]);
-            work.write = Some((c.output, bytes([c.batch, c.m, c.n], 4)));
-            let macs = product([c.batch, c.m, c.n, c.k]);
-            Amount { macs, gemm: None, depthwise: None, taps: macs, elements: product([c.batch, c.m, c.n]) }
-        }
-        Command::TMatMul(c) => {
-            let b_batch = if c.shared_b { 1 } else { c.batch };
-            let bytes = |factors: [u32; 3]| product(factors).saturating_mul(c.dtype.bytes() as u64);
-            work.reads[0] = Some((c.a, bytes([c.batch, c.m, c.k])));
-            work.reads[1] = Some((c.b, bytes([b_batch, c.k, c.n])));
-            work.write = Some((c.output, bytes([c.batch, c.m, c.n])));
-            work.cut = Cut::product([c.batch, c.m, c.n, c.k]);
-            let macs = product([c.batch, c.m, c.n, c.k]);
-            Amount { macs, gemm: None, depthwise: None, taps: macs, elements: product([c.batch, c.m, c.n]) }
-        }
-        Command::QuantizeBy(c) => {
-            let zero_point = c.zero_point.map(|addr| (addr, 1));
-            work.set_reads([Some(width.map(&c.input)), Some((c.scale, 4)), zero_point]);
-            work.write = Some(width.map(&c.output));
-            Amount::elementwise(width.elements(&c.output))
-        }
-        Command::Weigh(c) => {
-            let bytes = |factors: [u32; 3]| product(factors).saturating_mul(4);
-            let own = bytes([if c.shared { 1 } else { c.batch }, c.taps, c.count]);
-            work.set_reads([
-                Some((c.input, bytes([c.batch, c.channels, c.elements]))),
-                Some((c.indices, own)),
-                c.factors.map(|addr| (addr, own)),
-            ]);
-            work.write = Some((c.output, bytes([c.batch, c.channels, c.count])));
-            let elements = product([c.batch, c.channels, c.count]);
-            Amount {
-                macs: 0,
-                gemm: None,
-                depthwise: None,
-                taps: elements.saturating_mul(c.taps.into()),
-                elements,
-            }
-        }
-        Command::Running(c) => {
-            let elements = product(c.dims);
-            let bytes = elements.saturating_mul(width.element(c.dtype.bytes() as u64));
-            work.reads[0] = Some((c.input, bytes));
-            work.write = Some((c.output, bytes));
-            Amount::elementwise(elements)
-        }
-        Command::Pool(c) => {
-            work.reads[0] = Some(width.map(&c.input));
-            work.write = Some(width.map(&c.output));
-            work.cut = Some(Cut::pool(&c.input, &c.output, &c.window));
-            let elements = width.elements(&c.output);
-            Amount {
-                macs: 0,
-                gemm: None,
-                depthwise: None,
-                taps: elements.saturating_mul(product(c.window.kernel)),
-                elements,
-            }
-        }
-        Command::GlobalPool(c) => {
-            work.reads[0] = Some(width.map(&c.input));
-            work.write = Some(width.map(&c.output));
-            Amount {
-                macs: 0,
-                gemm: None,
-                depthwise: None,
-                taps: width.elements(&c.input),
-                elements: width.elements(&c.output),
-            }
-        }
-        Command::QAdd(c) => {
-            let part = |operand| width.part(width.operand(operand, c.dims), c.counted);
-            work.set_reads([Some(part(&c.a)), Some(part(&c.b)), None]);
-            work.write = Some(part(&c.output));
-            Amount::elementwise(width.counted(product(c.dims), c.counted))
-        }
-        Command::QMul(c) => {
-            let part = |operand| width.part(width.operand(operand, c.dims), c.counted);
-            work.set_reads([Some(part(&c.a)), Some(part(&c.b)), None]);
-            work.write = Some(part(&c.output));
-            // As many elements of the ordinary kind as take that long.
-            let slow = vector.and_then(|vector| Some((vector, vector.products_per_cycle?)));
-            let results = width.counted(product(c.dims), c.counted);
-            Amount::elementwise(slow.map_or(results, |(vector, rate)| {
-                results.div_ceil(rate.into()).saturating_mul(vector.elements_per_cycle.into())
-            }))
-        }
-        Command::FBinary(c) => {
-            work.set_reads([Some(width.operand(&c.a, c.dims)), Some(width.operand(&c.b, c.dims)), None]);
-            work.write = Some(width.operand(&c.output, c.dims));
-            Amount::elementwise(product(c.dims))
-        }
-        Command::FUnary(c) => {
-            work.reads[0] = Some(width.map(&c.input));
-            work.write = Some(width.map(&c.output));
-            Amount::elementwise(width.elements(&c.output))
-        }
-        Command::Table(c) => {
-            work.constants[0] = Some((c.table, if c.input.dtype.bytes() == 2 { 1 << 17 } else { 256 }));
-            work.reads[0] = Some(width.map(&c.input));
-            work.write = Some(width.map(&c.output));
-            Amount::elementwise(width.elements(&c.output))
-        }
-        Command::Quantize(c) => {
-            work.reads[0] = Some(width.map(&c.input));
-            work.write = Some(width.map(&c.output));
-            Amount::elementwise(width.elements(&c.output))
-        }
-        Command::Dequantize(c) => {
-            work.reads[0] = Some(width.map(&c.input));
-            work.write = Some(width.map(&c.output));
-            Amount::elementwise(width.elements(&c.output))
-        }
-        Command::QSoftmax(c) => {
-            let elements = product(c.dims);
-            let bytes = elements.saturating_mul(width.element(c.dtype.bytes() as u64));
-            work.reads[0] = Some((c.input, bytes));
-            work.write = Some((c.output, bytes));
-            softmax(elements)
-        }
-        Command::QNorm(c) => {
-            let elements = product(c.dims);
-            let bytes = elements.saturating_mul(width.element(c.dtype.bytes() as u64));
-            let row = |addr: Option<Addr>| addr.map(|addr| (addr, 4 * u64::from(c.dims[1])));
-            work.constants[..2].copy_from_slice(&[row(c.gamma), row(c.beta)]);
-            work.reads[0] = Some((c.input, bytes));
-            work.write = Some((c.output, bytes));
-            normalization(elements)
-        }
-        Command::FNorm(c) => {
-            let elements = c.dims.iter().map(|&extent| u64::from(extent)).fold(1, u64::saturating_mul);
-            let row = |addr: Option<Addr>| addr.map(|addr| (addr, 4 * u64::from(c.dims[1])));
-            work.constants[..2].copy_from_slice(&[row(c.gamma), row(c.beta)]);
-            work.reads[0] = Some((c.input, elements.saturating_mul(4)));
-            work.write = Some((c.output, elements.saturating_mul(4)));
-            normalization(elements)
-        }
-        Command::FSoftmax(c) => {
-            let elements = product(c.dims);
-            work.reads[0] = Some((c.input, elements.saturating_mul(4)));
-            work.write = Some((c.output, elements.saturating_mul(4)));
-            softmax(elements)
-        }
-        Command::Resize(c) => {
-            work.reads[0] = Some(width.map(&c.input));
-            work.write = Some(width.map(&c.output));
-            let elements = width.elements(&c.output);
-            let taps = if c.mode == ResizeMode::Linear { 4 } else { 1 };
-            Amount { macs: 0, gemm: None, depthwise: None, taps: elements.saturating_mul(taps), elements }
-        }
-        Command::Warp(c) => {
-            let images = u64::from(c.output.n);
-            let indices = c.images.map(|addr| (addr, 4 * images));
-            work.set_reads([Some(width.map(&c.input)), Some((c.matrices, 36 * images)), indices]);
-            work.write = Some(width.map(&c.output));
-            let elements = c.output.elements();
-            Amount {
-                macs: 0,
-                gemm: None,
-                depthwise: None,
-                taps: elements.saturating_mul(c.sampling.taps()),
-                elements,
-            }
+            Amount { gemm: Some(gemm), ..products(c.k) }
         }
         Command::Recurrence(c) => {
-            let (gates, states) = (c.cell.gates() as u32, c.cell.states() as u32);
-            let bytes = |factors: [u32; 4]| product(factors).saturating_mul(4);
-            let weights = bytes([c.directions, gates, c.hidden, c.hidden]);
-            work.constants[0] = c.weights.map(|addr| (addr, weights));
-            work.set_reads([
-                Some((c.input, bytes([c.steps, c.batch, c.directions * gates, c.hidden]))),
-                c.given_weights.map(|addr| (addr, weights)),
-                c.vectors.map(|addr| (addr, bytes([1, c.directions, c.cell.vectors() as u32, c.hidden]))),
-                c.initial.map(|addr| (addr, bytes([states, c.directions, c.batch, c.hidden]))),
-                c.lengths.map(|addr| (addr, bytes([1, 1, 1, c.batch]))),
-            ]);
-            let rows = c.steps.saturating_add(states);
-            work.write = Some((c.output, bytes([rows, c.directions, c.batch, c.hidden])));
-            let elements = product([c.steps, c.directions, c.batch, c.hidden]);
-            let macs = elements.saturating_mul(product([gates, c.hidden]));
-            Amount { macs, gemm: None, depthwise: None, taps: macs, elements }
+            let elements = elements.saturating_mul(c.steps.into());
+            let macs = elements.saturating_mul(product([c.cell.gates() as u32, c.hidden]));
+            Amount { macs, taps: macs, ..Amount::elementwise(elements) }
         }
-        Command::Reduce(c) => {
-            work.reads[0] = Some(width.operand(&c.input, c.dims));
-            let kept = kept(c.dims, |axis| c.axes >> axis & 1 == 1);
-            work.write = Some(width.operand(&c.output, kept));
-            Amount { macs: 0, gemm: None, depthwise: None, taps: product(c.dims), elements: product(kept) }
+        Command::GlobalPool(c) => taps(width.elements(&c.input)),
+        // As many elements of the ordinary kind as take that long.
+        Command::QMul(_) => match vector.and_then(|vector| Some((vector, vector.products_per_cycle?))) {
+            Some((vector, rate)) => Amount::elementwise(
+                elements.div_ceil(rate.into()).saturating_mul(vector.elements_per_cycle.into()),
+            ),
+            None => Amount::elementwise(elements),
+        },
+        // Three passes: maximum, exponentials and their sum, division; both sums, differences times the inverse deviation, factors
+        // and addends.
+        Command::QSoftmax(_) | Command::FSoftmax(_) | Command::QNorm(_) | Command::FNorm(_) => {
+            Amount::elementwise(elements.saturating_mul(3))
         }
-        Command::Binary(c) => {
-            work.set_reads([Some(width.operand(&c.a, c.dims)), Some(width.operand(&c.b, c.dims)), None]);
-            work.write = Some(width.operand(&c.output, c.dims));
-            Amount::elementwise(product(c.dims))
-        }
-        Command::Select(c) => {
-            work.set_reads([&c.condition, &c.a, &c.b].map(|operand| Some(width.operand(operand, c.dims))));
-            work.write = Some(width.operand(&c.output, c.dims));
-            Amount::elementwise(product(c.dims))
-        }
-        Command::Convert(c) => {
-            work.reads[0] = Some(width.operand(&c.input, c.dims));
-            work.write = Some(width.operand(&c.output, c.dims));
-            Amount::elementwise(product(c.dims))
-        }
-        Command::Take(c) => {
-            // As many elements are read as are written, wherever they lie.
-            let bytes = product(c.dims).saturating_mul(width.element(c.elem_bytes.into()));
-            work.reads[0] = Some((c.src, bytes));
-            let (addr, indices) = width.operand(&c.indices, c.dims);
-            work.reads[1] = Some((addr, indices.saturating_mul(c.count.into())));
-            work.write = Some((c.dst, bytes));
-            Amount::elementwise(product(c.dims))
-        }
-        Command::Put(c) => {
-            let bytes = product(c.dims).saturating_mul(width.element(c.dtype.bytes() as u64));
-            work.reads[0] = Some((c.src, bytes));
-            let (addr, indices) = width.operand(&c.indices, c.dims);
-            work.reads[1] = Some((addr, indices.saturating_mul(c.count.into())));
-            work.write = Some((c.dst, bytes));
-            Amount::elementwise(product(c.dims))
-        }
+        // Comparisons of a sort by merging.
         Command::Order(c) => {
-            let elements = product(c.dims);
-            let [outer, len, inner] = c.dims;
-            let results = product([outer, c.k, inner]);
-            work.reads[0] = Some((c.input, elements.saturating_mul(width.element(c.dtype.bytes() as u64))));
-            work.write = Some((c.output, results.saturating_mul(8)));
-            // Comparisons of a sort by merging.
-            let rounds = u64::from(u32::BITS - len.leading_zeros());
-            Amount {
-                macs: 0,
-                gemm: None,
-                depthwise: None,
-                taps: elements.saturating_mul(rounds),
-                elements: results,
-            }
+            taps(product(c.dims).saturating_mul(u64::from(u32::BITS - c.dims[1].leading_zeros())))
         }
-        Command::ArgReduce(c) => {
-            work.reads[0] = Some(width.operand(&c.input, c.dims));
-            let kept = kept(c.dims, |axis| c.axis as usize == axis);
-            work.write = Some(width.operand(&c.output, kept));
-            Amount { macs: 0, gemm: None, depthwise: None, taps: product(c.dims), elements: product(kept) }
-        }
-    };
-    (work, amount)
-}
-
-/// The extents of a reduction's result.
-fn kept(mut dims: [u32; 6], goes: impl Fn(usize) -> bool) -> [u32; 6] {
-    for (axis, dim) in dims.iter_mut().enumerate() {
-        if goes(axis) {
-            *dim = 1;
-        }
+        _ => taps(command.taps().map_or(0, |each| elements.saturating_mul(each))),
     }
-    dims
-}
-
-/// Three passes: both sums, differences times the inverse deviation, factors and addends.
-const fn normalization(elements: u64) -> Amount {
-    Amount::elementwise(elements.saturating_mul(3))
-}
-
-/// Three passes: maximum, exponentials and their sum, division.
-const fn softmax(elements: u64) -> Amount {
-    Amount::elementwise(elements.saturating_mul(3))
 }

@@ -12,7 +12,7 @@ use super::super::{
     check::{Checker, FilterSource, Result, bad, expect_dtype, expect_same_extents, refused},
     operands::{Prepared, with_scratch},
 };
-use super::{EIGHT_BIT, FLOAT, SIXTEEN_BIT, SIXTEEN_BIT_RANGE, elements, elements_mut, expect_zero};
+use super::{EIGHT_BIT, FLOAT, Prepare, SIXTEEN_BIT, SIXTEEN_BIT_RANGE, elements, elements_mut, expect_zero};
 use crate::command::{self, AddParams, FieldError, RequantTarget, Window};
 
 /// A window in the kernels' terms. Its output extents are compared with the output map by the kernel.
@@ -113,93 +113,95 @@ fn requantization(
     Ok((bias, multiplier))
 }
 
-pub(super) fn qconv(checker: &Checker<'_>, command: &command::QConv) -> Result<Prepared> {
-    if command.input.dtype == DType::I16 {
-        return q16_conv(checker, command);
-    }
-    expect_dtype("output", command.output.dtype, EIGHT_BIT)?;
-    let input_q8 = q8("input", "input_zero_point", command.input.dtype, command.input_zero_point)?;
-    let result = q8("result.dtype", "result.zero_point", command.result.dtype, command.result.zero_point)?;
-    expect_clamp("clamp", command.clamp, result.range())?;
-    let input = checker.map("input", &command.input)?;
-    let output = checker.output_map("output", &command.output)?;
-    let geometry = expect_window(&command.window, &input.nhwc, &output.nhwc)?;
-    let out_channels = output.nhwc.c;
-
-    let extents = weight_extents(&geometry, &input.nhwc, &output.nhwc)?;
-    let weights = match command.weight_blocks {
-        [0, 0] => checker.weights("weights", command.weights, extents, 1)?,
-        blocks => checker.weights_in_blocks("weights", command.weights, extents, blocks, 1)?,
-    };
-    let dense = match &weights {
-        FilterSource::Constants(_) => None,
-        FilterSource::Library(weights) => Some(weights.dense()),
-    };
-    let (bias, multiplier) = requantization(checker, command, out_channels)?;
-    let table = command.table.map(|addr| checker.table("table", addr)).transpose()?;
-    let add = match &command.add {
-        Some(params) => Some(qadd_params(params, command.conv_is_a).map_err(|error| error.within("add"))?),
-        None => None,
-    };
-    // The last stage's type is the output's.
-    let stored = match (&command.add, table) {
-        (Some(params), _) => params.out.dtype,
-        // A table's bytes are whatever the output says.
-        (None, Some(_)) => command.output.dtype,
-        (None, None) => command.result.dtype,
-    };
-    expect_dtype("output", command.output.dtype, &[stored])?;
-
-    let spec = QConvSpec {
-        geometry,
-        in_channels: input.nhwc.c,
-        out_channels,
-        weights: bytemuck::cast_slice(match (&weights, &dense) {
-            (FilterSource::Constants(bytes), _) => bytes.as_ref(),
-            (FilterSource::Library(..), dense) => dense.as_deref().unwrap_or_default(),
-        }),
-        bias: bias.as_deref(),
-        multiplier: &multiplier,
-        input: input_q8,
-        output: result,
-        rounding: command.rounding,
-        clamp: command.clamp,
-        table: table.as_ref(),
-        residual: add,
-    };
-    let kernel = match &weights {
-        FilterSource::Constants(_) => QConv::new(&spec, checker.isa).map(Arc::new),
-        FilterSource::Library(own) => own.library.quantized(command.weights, &spec, checker.isa),
-    };
-    let kernel = kernel.map_err(refused("weights"))?;
-    // In this order: the library looks who else has the bytes.
-    drop(dense);
-    drop(weights);
-
-    let residual = match (&command.residual, &command.add) {
-        (None, None) => None,
-        (Some(map), Some(params)) => {
-            let residual = checker.map("residual", map)?;
-            let other = if command.conv_is_a { params.b } else { params.a };
-            expect_dtype("residual", map.dtype, &[other.dtype])?;
-            expect_same_extents("residual", &residual.nhwc, &output.nhwc)?;
-            Some(residual)
+impl Prepare for command::QConv {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        if self.input.dtype == DType::I16 {
+            return q16_conv(checker, self);
         }
-        (Some(_), None) => return bad("add", "is missing, and there is a residual"),
-        (None, Some(_)) => return bad("residual", "is missing, and there is an addition"),
-    };
-    let (from, to, map) = (input.nhwc, output.nhwc, residual.as_ref().map(|residual| residual.nhwc));
-    let step = with_scratch(
-        kernel,
-        |kernel, threads| kernel.scratch_bytes(threads),
-        move |kernel, [input, residual, ..], write, scratch, pool| {
-            let residual = map.map(|map| (residual, map));
-            kernel.run(input, from, residual, write, to, scratch, pool)
-        },
-    );
-    match residual {
-        Some(residual) => checker.finish_fused([input.placed, residual.placed], &output.placed, step),
-        None => checker.finish([input.placed], &output.placed, false, step),
+        expect_dtype("output", self.output.dtype, EIGHT_BIT)?;
+        let input_q8 = q8("input", "input_zero_point", self.input.dtype, self.input_zero_point)?;
+        let result = q8("result.dtype", "result.zero_point", self.result.dtype, self.result.zero_point)?;
+        expect_clamp("clamp", self.clamp, result.range())?;
+        let input = checker.map("input", &self.input)?;
+        let output = checker.output_map("output", &self.output)?;
+        let geometry = expect_window(&self.window, &input.nhwc, &output.nhwc)?;
+        let out_channels = output.nhwc.c;
+
+        let extents = weight_extents(&geometry, &input.nhwc, &output.nhwc)?;
+        let weights = match self.weight_blocks {
+            [0, 0] => checker.weights("weights", self.weights, extents, 1)?,
+            blocks => checker.weights_in_blocks("weights", self.weights, extents, blocks, 1)?,
+        };
+        let dense = match &weights {
+            FilterSource::Constants(_) => None,
+            FilterSource::Library(weights) => Some(weights.dense()),
+        };
+        let (bias, multiplier) = requantization(checker, self, out_channels)?;
+        let table = self.table.map(|addr| checker.table("table", addr)).transpose()?;
+        let add = match &self.add {
+            Some(params) => Some(qadd_params(params, self.conv_is_a).map_err(|error| error.within("add"))?),
+            None => None,
+        };
+        // The last stage's type is the output's.
+        let stored = match (&self.add, table) {
+            (Some(params), _) => params.out.dtype,
+            // A table's bytes are whatever the output says.
+            (None, Some(_)) => self.output.dtype,
+            (None, None) => self.result.dtype,
+        };
+        expect_dtype("output", self.output.dtype, &[stored])?;
+
+        let spec = QConvSpec {
+            geometry,
+            in_channels: input.nhwc.c,
+            out_channels,
+            weights: bytemuck::cast_slice(match (&weights, &dense) {
+                (FilterSource::Constants(bytes), _) => bytes.as_ref(),
+                (FilterSource::Library(..), dense) => dense.as_deref().unwrap_or_default(),
+            }),
+            bias: bias.as_deref(),
+            multiplier: &multiplier,
+            input: input_q8,
+            output: result,
+            rounding: self.rounding,
+            clamp: self.clamp,
+            table: table.as_ref(),
+            residual: add,
+        };
+        let kernel = match &weights {
+            FilterSource::Constants(_) => QConv::new(&spec, checker.isa).map(Arc::new),
+            FilterSource::Library(own) => own.library.quantized(self.weights, &spec, checker.isa),
+        };
+        let kernel = kernel.map_err(refused("weights"))?;
+        // In this order: the library looks who else has the bytes.
+        drop(dense);
+        drop(weights);
+
+        let residual = match (&self.residual, &self.add) {
+            (None, None) => None,
+            (Some(map), Some(params)) => {
+                let residual = checker.map("residual", map)?;
+                let other = if self.conv_is_a { params.b } else { params.a };
+                expect_dtype("residual", map.dtype, &[other.dtype])?;
+                expect_same_extents("residual", &residual.nhwc, &output.nhwc)?;
+                Some(residual)
+            }
+            (Some(_), None) => return bad("add", "is missing, and there is a residual"),
+            (None, Some(_)) => return bad("residual", "is missing, and there is an addition"),
+        };
+        let (from, to, map) = (input.nhwc, output.nhwc, residual.as_ref().map(|residual| residual.nhwc));
+        let step = with_scratch(
+            kernel,
+            |kernel, threads| kernel.scratch_bytes(threads),
+            move |kernel, [input, residual, ..], write, scratch, pool| {
+                let residual = map.map(|map| (residual, map));
+                kernel.run(input, from, residual, write, to, scratch, pool)
+            },
+        );
+        match residual {
+            Some(residual) => checker.finish_fused([input.placed, residual.placed], &output.placed, step),
+            None => checker.finish([input.placed], &output.placed, false, step),
+        }
     }
 }
 
@@ -253,53 +255,55 @@ fn q16_conv(checker: &Checker<'_>, command: &command::QConv) -> Result<Prepared>
     checker.finish([input.placed], &output.placed, false, step)
 }
 
-pub(super) fn fconv(checker: &Checker<'_>, command: &command::FConv) -> Result<Prepared> {
-    expect_dtype("input", command.input.dtype, FLOAT)?;
-    expect_dtype("output", command.output.dtype, FLOAT)?;
-    let input = checker.map("input", &command.input)?;
-    let output = checker.output_map("output", &command.output)?;
-    let geometry = expect_window(&command.window, &input.nhwc, &output.nhwc)?;
-    let extents = weight_extents(&geometry, &input.nhwc, &output.nhwc)?;
-    let packed = checker.packed(command.weights, extents, geometry.groups, Packing::Convolution)?;
-    let bias = match command.bias {
-        Some(addr) => Some(checker.floats("bias", addr, Some(output.nhwc.c as u64))?),
-        None => None,
-    };
-    let residual = match &command.residual {
-        Some(map) => {
-            expect_dtype("residual", map.dtype, FLOAT)?;
-            let residual = checker.map("residual", map)?;
-            expect_same_extents("residual", &residual.nhwc, &output.nhwc)?;
-            Some(residual)
+impl Prepare for command::FConv {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        expect_dtype("input", self.input.dtype, FLOAT)?;
+        expect_dtype("output", self.output.dtype, FLOAT)?;
+        let input = checker.map("input", &self.input)?;
+        let output = checker.output_map("output", &self.output)?;
+        let geometry = expect_window(&self.window, &input.nhwc, &output.nhwc)?;
+        let extents = weight_extents(&geometry, &input.nhwc, &output.nhwc)?;
+        let packed = checker.packed(self.weights, extents, geometry.groups, Packing::Convolution)?;
+        let bias = match self.bias {
+            Some(addr) => Some(checker.floats("bias", addr, Some(output.nhwc.c as u64))?),
+            None => None,
+        };
+        let residual = match &self.residual {
+            Some(map) => {
+                expect_dtype("residual", map.dtype, FLOAT)?;
+                let residual = checker.map("residual", map)?;
+                expect_same_extents("residual", &residual.nhwc, &output.nhwc)?;
+                Some(residual)
+            }
+            None => None,
+        };
+        let kernel = FConv::new(
+            &FConvSpec {
+                geometry,
+                in_channels: input.nhwc.c,
+                out_channels: output.nhwc.c,
+                bias: bias.as_deref(),
+                residual: residual.is_some(),
+                activation: self.activation,
+            },
+            packed,
+        )
+        .map_err(refused("weights"))?;
+        let (from, to, map) = (input.nhwc, output.nhwc, residual.as_ref().map(|residual| residual.nhwc));
+        let step = with_scratch(
+            kernel,
+            FConv::scratch_bytes,
+            move |kernel, [input, residual, ..], write, scratch, pool| {
+                let residual = match map {
+                    Some(map) => Some((elements(residual)?, map)),
+                    None => None,
+                };
+                kernel.run(elements(input)?, from, residual, elements_mut(write)?, to, scratch, pool)
+            },
+        );
+        match residual {
+            Some(residual) => checker.finish_fused([input.placed, residual.placed], &output.placed, step),
+            None => checker.finish([input.placed], &output.placed, false, step),
         }
-        None => None,
-    };
-    let kernel = FConv::new(
-        &FConvSpec {
-            geometry,
-            in_channels: input.nhwc.c,
-            out_channels: output.nhwc.c,
-            bias: bias.as_deref(),
-            residual: residual.is_some(),
-            activation: command.activation,
-        },
-        packed,
-    )
-    .map_err(refused("weights"))?;
-    let (from, to, map) = (input.nhwc, output.nhwc, residual.as_ref().map(|residual| residual.nhwc));
-    let step = with_scratch(
-        kernel,
-        FConv::scratch_bytes,
-        move |kernel, [input, residual, ..], write, scratch, pool| {
-            let residual = match map {
-                Some(map) => Some((elements(residual)?, map)),
-                None => None,
-            };
-            kernel.run(elements(input)?, from, residual, elements_mut(write)?, to, scratch, pool)
-        },
-    );
-    match residual {
-        Some(residual) => checker.finish_fused([input.placed, residual.placed], &output.placed, step),
-        None => checker.finish([input.placed], &output.placed, false, step),
     }
 }

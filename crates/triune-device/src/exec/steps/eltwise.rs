@@ -8,7 +8,7 @@ use super::super::{
     operands::{Prepared, Rows, in_rows, plain, with_scratch},
 };
 use super::conv::{expect_clamp, q8, qadd_params};
-use super::{EIGHT_BIT, FLOAT, SIXTEEN_BIT, SIXTEEN_BIT_RANGE, elements, elements_mut, expect_zero};
+use super::{EIGHT_BIT, FLOAT, Prepare, SIXTEEN_BIT, SIXTEEN_BIT_RANGE, elements, elements_mut, expect_zero};
 use crate::command::{self, Operand};
 
 /// Three checked operands and their loop nest.
@@ -49,49 +49,57 @@ pub(super) fn broadcast(
     Ok(Binaries { a, b, output, shape })
 }
 
-pub(super) fn qadd(checker: &Checker<'_>, command: &command::QAdd) -> Result<Prepared> {
-    let command::QAdd { dims, a, b, output, params, .. } = command;
-    if a.dtype == DType::I16 {
-        return q16_add(checker, command);
+impl Prepare for command::QAdd {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        let command::QAdd { dims, a, b, output, params, .. } = self;
+        if a.dtype == DType::I16 {
+            return q16_add(checker, self);
+        }
+        let add = qadd_params(params, true).map_err(|error| error.within("params"))?;
+        expect_dtype("a", a.dtype, &[params.a.dtype])?;
+        expect_dtype("b", b.dtype, &[params.b.dtype])?;
+        expect_dtype("output", output.dtype, &[params.out.dtype])?;
+        let Binaries { a, b, output, shape } = broadcast(checker, *dims, a, b, output)?;
+        let isa = checker.isa;
+        checker.finish(
+            [a, b],
+            &output,
+            true,
+            plain(move |[a, b, ..], write, pool| {
+                triune_kernels::q8_add(isa, &add, &shape, a, b, write, pool)
+            }),
+        )
     }
-    let add = qadd_params(params, true).map_err(|error| error.within("params"))?;
-    expect_dtype("a", a.dtype, &[params.a.dtype])?;
-    expect_dtype("b", b.dtype, &[params.b.dtype])?;
-    expect_dtype("output", output.dtype, &[params.out.dtype])?;
-    let Binaries { a, b, output, shape } = broadcast(checker, *dims, a, b, output)?;
-    let isa = checker.isa;
-    checker.finish(
-        [a, b],
-        &output,
-        true,
-        plain(move |[a, b, ..], write, pool| triune_kernels::q8_add(isa, &add, &shape, a, b, write, pool)),
-    )
 }
 
-pub(super) fn qmul(checker: &Checker<'_>, command: &command::QMul) -> Result<Prepared> {
-    let command::QMul { dims, a, b, output, zero_points, multiplier, rounding, clamp, .. } = command;
-    if a.dtype == DType::I16 {
-        return q16_mul(checker, command);
+impl Prepare for command::QMul {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        let command::QMul { dims, a, b, output, zero_points, multiplier, rounding, clamp, .. } = self;
+        if a.dtype == DType::I16 {
+            return q16_mul(checker, self);
+        }
+        let [za, zb, zout] = *zero_points;
+        let mul = QMul {
+            a: q8("a", "zero_points.0", a.dtype, za)?,
+            b: q8("b", "zero_points.1", b.dtype, zb)?,
+            out: q8("output", "zero_points.2", output.dtype, zout)?,
+            multiplier: *multiplier,
+            rounding: *rounding,
+            clamp: *clamp,
+        };
+        expect_clamp("clamp", *clamp, mul.out.range())?;
+        mul.check().map_err(refused("multiplier"))?;
+        let Binaries { a, b, output, shape } = broadcast(checker, *dims, a, b, output)?;
+        let isa = checker.isa;
+        checker.finish(
+            [a, b],
+            &output,
+            true,
+            plain(move |[a, b, ..], write, pool| {
+                triune_kernels::q8_mul(isa, &mul, &shape, a, b, write, pool)
+            }),
+        )
     }
-    let [za, zb, zout] = *zero_points;
-    let mul = QMul {
-        a: q8("a", "zero_points.0", a.dtype, za)?,
-        b: q8("b", "zero_points.1", b.dtype, zb)?,
-        out: q8("output", "zero_points.2", output.dtype, zout)?,
-        multiplier: *multiplier,
-        rounding: *rounding,
-        clamp: *clamp,
-    };
-    expect_clamp("clamp", *clamp, mul.out.range())?;
-    mul.check().map_err(refused("multiplier"))?;
-    let Binaries { a, b, output, shape } = broadcast(checker, *dims, a, b, output)?;
-    let isa = checker.isa;
-    checker.finish(
-        [a, b],
-        &output,
-        true,
-        plain(move |[a, b, ..], write, pool| triune_kernels::q8_mul(isa, &mul, &shape, a, b, write, pool)),
-    )
 }
 
 fn q16_add(checker: &Checker<'_>, command: &command::QAdd) -> Result<Prepared> {
@@ -137,93 +145,102 @@ fn q16_mul(checker: &Checker<'_>, command: &command::QMul) -> Result<Prepared> {
     checker.finish([a, b], &output, true, step)
 }
 
-pub(super) fn fbinary(checker: &Checker<'_>, command: &command::FBinary) -> Result<Prepared> {
-    let command::FBinary { dims, kind, a, b, output, activation } = command;
-    expect_dtype("a", a.dtype, FLOAT)?;
-    expect_dtype("b", b.dtype, FLOAT)?;
-    expect_dtype("output", output.dtype, FLOAT)?;
-    let kind = *kind;
-    if !triune_kernels::has_float(kind) {
-        return bad("kind", format!("no {kind} of reals here"));
-    }
-    let activation = *activation;
-    let Binaries { a, b, output, mut shape } = broadcast(checker, *dims, a, b, output)?;
-    let isa = checker.isa;
-    if activation != UnaryKind::Identity {
-        let Some(map) = output.collapse() else {
-            return bad("activation", "needs an output of at most four separate axes, the last contiguous");
-        };
-        let dense = Nhwc::dense(map.n, map.h, map.w, map.c);
-        let [x, y] = [a, b].map(|operand| operand.element_strides());
-        shape = Broadcast::new(dims.map(|dim| dim as usize), x, y, output.dense_strides())
-            .map_err(refused("dims"))?;
-        // The function's results go to scratch, densely, and from there to the output.
-        let step = with_scratch(
-            shape,
-            move |_, _| 4 * dense.elements(),
-            move |shape, [a, b, ..], write, scratch, pool| {
-                let raw = elements_mut(scratch)?;
-                triune_kernels::binary(isa, kind, shape, elements(a)?, elements(b)?, raw, pool)?;
-                triune_kernels::unary(isa, activation, raw, dense, elements_mut(write)?, map, pool)
-            },
-        );
-        return checker.finish([a, b], &output, true, step);
-    }
-    let rows = Rows::nest(shape.rows(), [size_of::<f32>(); 3]);
-    let step = in_rows(rows, move |count, [a, b, ..], write, pool| {
-        let shape = count.map_or(shape, |count| shape.of_rows(count));
-        triune_kernels::binary(isa, kind, &shape, elements(a)?, elements(b)?, elements_mut(write)?, pool)
-    });
-    checker.finish([a, b], &output, true, step)
-}
-
-pub(super) fn funary(checker: &Checker<'_>, command: &command::FUnary) -> Result<Prepared> {
-    let function = command.function;
-    if command.input.dtype == DType::F64 {
-        expect_dtype("output", command.output.dtype, &[DType::F64])?;
-        let input = checker.map("input", &command.input)?;
-        let output = checker.output_map("output", &command.output)?;
-        expect_same_extents("output", &output.nhwc, &input.nhwc)?;
-        if [&command.input, &command.output].iter().any(|map| !map.is_dense()) {
-            return bad("input", "float64 elements lie one after the other");
+impl Prepare for command::FBinary {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        let command::FBinary { dims, kind, a, b, output, activation } = self;
+        expect_dtype("a", a.dtype, FLOAT)?;
+        expect_dtype("b", b.dtype, FLOAT)?;
+        expect_dtype("output", output.dtype, FLOAT)?;
+        let kind = *kind;
+        if !triune_kernels::has_float(kind) {
+            return bad("kind", format!("no {kind} of reals here"));
         }
+        let activation = *activation;
+        let Binaries { a, b, output, mut shape } = broadcast(checker, *dims, a, b, output)?;
         let isa = checker.isa;
-        let rows = Rows::dense(input.nhwc.elements(), [size_of::<f64>()], size_of::<f64>());
-        let step = in_rows(rows, move |_, [x, ..], write, pool| {
-            triune_kernels::double_unary(isa, function, elements(x)?, elements_mut(write)?, pool)
+        if activation != UnaryKind::Identity {
+            let Some(map) = output.collapse() else {
+                return bad(
+                    "activation",
+                    "needs an output of at most four separate axes, the last contiguous",
+                );
+            };
+            let dense = Nhwc::dense(map.n, map.h, map.w, map.c);
+            let [x, y] = [a, b].map(|operand| operand.element_strides());
+            shape = Broadcast::new(dims.map(|dim| dim as usize), x, y, output.dense_strides())
+                .map_err(refused("dims"))?;
+            // The function's results go to scratch, densely, and from there to the output.
+            let step = with_scratch(
+                shape,
+                move |_, _| 4 * dense.elements(),
+                move |shape, [a, b, ..], write, scratch, pool| {
+                    let raw = elements_mut(scratch)?;
+                    triune_kernels::binary(isa, kind, shape, elements(a)?, elements(b)?, raw, pool)?;
+                    triune_kernels::unary(isa, activation, raw, dense, elements_mut(write)?, map, pool)
+                },
+            );
+            return checker.finish([a, b], &output, true, step);
+        }
+        let rows = Rows::nest(shape.rows(), [size_of::<f32>(); 3]);
+        let step = in_rows(rows, move |count, [a, b, ..], write, pool| {
+            let shape = count.map_or(shape, |count| shape.of_rows(count));
+            triune_kernels::binary(isa, kind, &shape, elements(a)?, elements(b)?, elements_mut(write)?, pool)
         });
-        return checker.finish([input.placed], &output.placed, true, step);
+        checker.finish([a, b], &output, true, step)
     }
-    expect_dtype("input", command.input.dtype, FLOAT)?;
-    expect_dtype("output", command.output.dtype, FLOAT)?;
-    let input = checker.map("input", &command.input)?;
-    let output = checker.output_map("output", &command.output)?;
-    expect_same_extents("output", &output.nhwc, &input.nhwc)?;
-    let (from, to, isa) = (input.nhwc, output.nhwc, checker.isa);
-    let rows = flat_rows(from, to, [size_of::<f32>(); 2]);
-    let step = in_rows(rows, move |count, [x, ..], write, pool| {
-        let (from, to) = count.map_or((from, to), flat);
-        triune_kernels::unary(isa, function, elements(x)?, from, elements_mut(write)?, to, pool)
-    });
-    checker.finish([input.placed], &output.placed, true, step)
 }
 
-pub(super) fn table(checker: &Checker<'_>, command: &command::Table) -> Result<Prepared> {
-    if command.input.dtype == DType::I16 {
-        return q16_table(checker, command);
+impl Prepare for command::FUnary {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        let function = self.function;
+        if self.input.dtype == DType::F64 {
+            expect_dtype("output", self.output.dtype, &[DType::F64])?;
+            let input = checker.map("input", &self.input)?;
+            let output = checker.output_map("output", &self.output)?;
+            expect_same_extents("output", &output.nhwc, &input.nhwc)?;
+            if [&self.input, &self.output].iter().any(|map| !map.is_dense()) {
+                return bad("input", "float64 elements lie one after the other");
+            }
+            let isa = checker.isa;
+            let rows = Rows::dense(input.nhwc.elements(), [size_of::<f64>()], size_of::<f64>());
+            let step = in_rows(rows, move |_, [x, ..], write, pool| {
+                triune_kernels::double_unary(isa, function, elements(x)?, elements_mut(write)?, pool)
+            });
+            return checker.finish([input.placed], &output.placed, true, step);
+        }
+        expect_dtype("input", self.input.dtype, FLOAT)?;
+        expect_dtype("output", self.output.dtype, FLOAT)?;
+        let input = checker.map("input", &self.input)?;
+        let output = checker.output_map("output", &self.output)?;
+        expect_same_extents("output", &output.nhwc, &input.nhwc)?;
+        let (from, to, isa) = (input.nhwc, output.nhwc, checker.isa);
+        let rows = flat_rows(from, to, [size_of::<f32>(); 2]);
+        let step = in_rows(rows, move |count, [x, ..], write, pool| {
+            let (from, to) = count.map_or((from, to), flat);
+            triune_kernels::unary(isa, function, elements(x)?, from, elements_mut(write)?, to, pool)
+        });
+        checker.finish([input.placed], &output.placed, true, step)
     }
-    expect_dtype("input", command.input.dtype, EIGHT_BIT)?;
-    expect_dtype("output", command.output.dtype, EIGHT_BIT)?;
-    let table = Box::new(checker.table("table", command.table)?);
-    let input = checker.map("input", &command.input)?;
-    let output = checker.output_map("output", &command.output)?;
-    expect_same_extents("output", &output.nhwc, &input.nhwc)?;
-    let (from, to, isa) = (input.nhwc, output.nhwc, checker.isa);
-    let step = in_rows(flat_rows(from, to, [1, 1]), move |count, [x, ..], write, pool| {
-        let (from, to) = count.map_or((from, to), flat);
-        triune_kernels::table(isa, &table, x, from, write, to, pool)
-    });
-    checker.finish([input.placed], &output.placed, true, step)
+}
+
+impl Prepare for command::Table {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        if self.input.dtype == DType::I16 {
+            return q16_table(checker, self);
+        }
+        expect_dtype("input", self.input.dtype, EIGHT_BIT)?;
+        expect_dtype("output", self.output.dtype, EIGHT_BIT)?;
+        let table = Box::new(checker.table("table", self.table)?);
+        let input = checker.map("input", &self.input)?;
+        let output = checker.output_map("output", &self.output)?;
+        expect_same_extents("output", &output.nhwc, &input.nhwc)?;
+        let (from, to, isa) = (input.nhwc, output.nhwc, checker.isa);
+        let step = in_rows(flat_rows(from, to, [1, 1]), move |count, [x, ..], write, pool| {
+            let (from, to) = count.map_or((from, to), flat);
+            triune_kernels::table(isa, &table, x, from, write, to, pool)
+        });
+        checker.finish([input.placed], &output.placed, true, step)
+    }
 }
 
 fn q16_table(checker: &Checker<'_>, command: &command::Table) -> Result<Prepared> {

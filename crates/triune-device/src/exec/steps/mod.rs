@@ -20,7 +20,10 @@ use super::{
     check::{Checker, Result, bad, expect_dtype},
     operands::Prepared,
 };
-use crate::Command;
+use crate::{
+    Command,
+    command::{self, with_command},
+};
 
 /// The types that integer operators compute on.
 const EIGHT_BIT: &[DType] = &[DType::I8, DType::U8];
@@ -31,46 +34,20 @@ const SIXTEEN_BIT_RANGE: [i32; 2] = [i16::MIN as i32, i16::MAX as i32];
 /// The type that float operators compute on.
 const FLOAT: &[DType] = &[DType::F32];
 
+/// A command that can be checked and made ready to run.
+trait Prepare {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared>;
+}
+
+impl Prepare for command::End {
+    fn prepare(&self, _: &Checker<'_>) -> Result<Prepared> {
+        bad("opcode", "end is not executed")
+    }
+}
+
 /// Checks a command and makes it ready to run.
 pub(super) fn prepare(checker: &Checker<'_>, command: &Command) -> Result<Prepared> {
-    match command {
-        Command::End(_) => bad("opcode", "end is not executed"),
-        Command::Copy(command) => movement::copy(checker, command),
-        Command::Fill(command) => movement::fill(checker, command),
-        Command::QConv(command) => conv::qconv(checker, command),
-        Command::FConv(command) => conv::fconv(checker, command),
-        Command::FMatMul(command) => matmul::fmatmul(checker, command),
-        Command::QMatMul(command) => matmul::qmatmul(checker, command),
-        Command::IMatMul(command) => matmul::imatmul(checker, command),
-        Command::TMatMul(command) => matmul::tmatmul(checker, command),
-        Command::QuantizeBy(command) => quantize::quantize_by(checker, command),
-        Command::Weigh(command) => warp::weigh(checker, command),
-        Command::Running(command) => index::running(checker, command),
-        Command::Recurrence(command) => recurrence::recurrence(checker, command),
-        Command::Pool(command) => pooling::pool(checker, command),
-        Command::GlobalPool(command) => pooling::global_pool(checker, command),
-        Command::QAdd(command) => eltwise::qadd(checker, command),
-        Command::QMul(command) => eltwise::qmul(checker, command),
-        Command::FBinary(command) => eltwise::fbinary(checker, command),
-        Command::FUnary(command) => eltwise::funary(checker, command),
-        Command::Table(command) => eltwise::table(checker, command),
-        Command::Quantize(command) => quantize::quantize(checker, command),
-        Command::Dequantize(command) => quantize::dequantize(checker, command),
-        Command::QSoftmax(command) => softmax::qsoftmax(checker, command),
-        Command::QNorm(command) => softmax::qnorm(checker, command),
-        Command::FNorm(command) => softmax::fnorm(checker, command),
-        Command::FSoftmax(command) => softmax::fsoftmax(checker, command),
-        Command::Resize(command) => movement::resize(checker, command),
-        Command::Reduce(command) => reduce::reduce(checker, command),
-        Command::ArgReduce(command) => reduce::arg_reduce(checker, command),
-        Command::Warp(command) => warp::warp(checker, command),
-        Command::Binary(command) => typed::binary(checker, command),
-        Command::Select(command) => typed::select(checker, command),
-        Command::Convert(command) => typed::convert(checker, command),
-        Command::Take(command) => index::take(checker, command),
-        Command::Put(command) => index::put(checker, command),
-        Command::Order(command) => index::order(checker, command),
-    }
+    with_command!(command, command => command.prepare(checker))
 }
 
 /// Evaluates an expression with `$type` as the element type that a `DType` stands for; bool counts as u8, and reals of 16 bits

@@ -7,7 +7,7 @@ use super::super::{
     check::{Checker, Result, bad, expect_dtype, refused},
     operands::{Prepared, plain},
 };
-use super::{conv::q8, elements, elements_mut, expect_scale};
+use super::{Prepare, conv::q8, elements, elements_mut, expect_scale};
 use crate::command;
 
 /// Refuses element sizes that there is no type of.
@@ -19,85 +19,91 @@ fn expect_elem_bytes(elem_bytes: u32) -> Result<()> {
     }
 }
 
-pub(super) fn copy(checker: &Checker<'_>, command: &command::Copy) -> Result<Prepared> {
-    let command::Copy { elem_bytes, dims, src, src_strides, dst, dst_strides } = *command;
-    expect_elem_bytes(elem_bytes)?;
-    let extents = dims.map(u64::from);
-    let src = checker.strided("src", src, elem_bytes.into(), extents, src_strides)?;
-    let dst = checker.strided("dst", dst, elem_bytes.into(), extents, dst_strides)?;
-    let copy = CopyNd::new(&CopySpec {
-        elem_bytes: elem_bytes as usize,
-        dims: dims.map(|dim| dim as usize),
-        src_offset: 0,
-        src_strides: src.strides().map(u64::cast_signed),
-        dst_strides: dst.strides().map(|stride| stride as usize),
-    })
-    .map_err(refused("dims"))?;
-    checker.finish([src], &dst, false, plain(move |[src, ..], write, pool| copy.run(src, write, pool)))
+impl Prepare for command::Copy {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        let command::Copy { elem_bytes, dims, src, src_strides, dst, dst_strides } = *self;
+        expect_elem_bytes(elem_bytes)?;
+        let extents = dims.map(u64::from);
+        let src = checker.strided("src", src, elem_bytes.into(), extents, src_strides)?;
+        let dst = checker.strided("dst", dst, elem_bytes.into(), extents, dst_strides)?;
+        let copy = CopyNd::new(&CopySpec {
+            elem_bytes: elem_bytes as usize,
+            dims: dims.map(|dim| dim as usize),
+            src_offset: 0,
+            src_strides: src.strides().map(u64::cast_signed),
+            dst_strides: dst.strides().map(|stride| stride as usize),
+        })
+        .map_err(refused("dims"))?;
+        checker.finish([src], &dst, false, plain(move |[src, ..], write, pool| copy.run(src, write, pool)))
+    }
 }
 
-pub(super) fn fill(checker: &Checker<'_>, command: &command::Fill) -> Result<Prepared> {
-    let command::Fill { elem_bytes, dims, dst, dst_strides, value } = *command;
-    expect_elem_bytes(elem_bytes)?;
-    if elem_bytes < 8 && value >> (8 * elem_bytes) != 0 {
-        return bad("value", format!("{value:#x} has more than {elem_bytes} bytes"));
+impl Prepare for command::Fill {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        let command::Fill { elem_bytes, dims, dst, dst_strides, value } = *self;
+        expect_elem_bytes(elem_bytes)?;
+        if elem_bytes < 8 && value >> (8 * elem_bytes) != 0 {
+            return bad("value", format!("{value:#x} has more than {elem_bytes} bytes"));
+        }
+        let dst = checker.strided("dst", dst, elem_bytes.into(), dims.map(u64::from), dst_strides)?;
+        let strides = dst.strides().map(|stride| stride as usize);
+        let fill = CopyNd::fill(elem_bytes as usize, dims.map(|dim| dim as usize), strides)
+            .map_err(refused("dims"))?;
+        let value = value.to_le_bytes();
+        let elem_bytes = elem_bytes as usize;
+        let step = plain(move |_reads, write, pool| fill.run(&value[..elem_bytes], write, pool));
+        checker.finish([], &dst, false, step)
     }
-    let dst = checker.strided("dst", dst, elem_bytes.into(), dims.map(u64::from), dst_strides)?;
-    let strides = dst.strides().map(|stride| stride as usize);
-    let fill =
-        CopyNd::fill(elem_bytes as usize, dims.map(|dim| dim as usize), strides).map_err(refused("dims"))?;
-    let value = value.to_le_bytes();
-    let elem_bytes = elem_bytes as usize;
-    let step = plain(move |_reads, write, pool| fill.run(&value[..elem_bytes], write, pool));
-    checker.finish([], &dst, false, step)
 }
 
-pub(super) fn resize(checker: &Checker<'_>, command: &command::Resize) -> Result<Prepared> {
-    let (mode, coordinates) = (command.mode, command.coordinates);
-    let mut blend = None;
-    if mode == ResizeMode::Linear {
-        expect_dtype("input", command.input.dtype, &[DType::F32, DType::I8, DType::U8])?;
-        if command.input.dtype != DType::F32 {
-            let [input, output] = command.zero_points;
-            let bytes = |zero_point| q8("input", "zero_points", command.input.dtype, zero_point);
-            expect_scale("factor", command.factor)?;
-            let (factor, rounding) = (command.factor, command.rounding);
-            blend = Some(QResize { input: bytes(input)?, output: bytes(output)?, factor, rounding });
+impl Prepare for command::Resize {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        let (mode, coordinates) = (self.mode, self.coordinates);
+        let mut blend = None;
+        if mode == ResizeMode::Linear {
+            expect_dtype("input", self.input.dtype, &[DType::F32, DType::I8, DType::U8])?;
+            if self.input.dtype != DType::F32 {
+                let [input, output] = self.zero_points;
+                let bytes = |zero_point| q8("input", "zero_points", self.input.dtype, zero_point);
+                expect_scale("factor", self.factor)?;
+                let (factor, rounding) = (self.factor, self.rounding);
+                blend = Some(QResize { input: bytes(input)?, output: bytes(output)?, factor, rounding });
+            }
         }
+        expect_dtype("output", self.output.dtype, &[self.input.dtype])?;
+        let input = checker.map("input", &self.input)?;
+        let output = checker.output_map("output", &self.output)?;
+        let (from, to) = (input.nhwc, output.nhwc);
+        if (from.n, from.c) != (to.n, to.c) {
+            return bad("output", format!("has n, c = {}, {}, the input {}, {}", to.n, to.c, from.n, from.c));
+        }
+        let spec = ResizeSpec {
+            mode,
+            coordinates,
+            input: [from.h, from.w],
+            output: [to.h, to.w],
+            scales: (self.scales != [0.0; 2]).then_some(self.scales),
+        };
+        checker.keep("output", Resize::table_bytes(&spec) as u64)?;
+        let resize = Resize::new(&spec).map_err(refused("scales"))?;
+        let (dtype, isa) = (self.input.dtype, checker.isa);
+        let step = plain(move |[x, ..], write, pool| {
+            if let Some(blend) = blend {
+                return resize.run_q8(blend, x, from, write, to, pool);
+            }
+            macro_rules! nearest {
+                ($type:ty) => {
+                    resize.run_nearest::<$type>(elements(x)?, from, elements_mut(write)?, to, pool)
+                };
+            }
+            match (dtype, dtype.bytes()) {
+                (DType::F32, _) => resize.run_f32(isa, elements(x)?, from, elements_mut(write)?, to, pool),
+                (_, 1) => nearest!(u8),
+                (_, 2) => nearest!(u16),
+                (_, 4) => nearest!(u32),
+                _ => nearest!(u64),
+            }
+        });
+        checker.finish([input.placed], &output.placed, false, step)
     }
-    expect_dtype("output", command.output.dtype, &[command.input.dtype])?;
-    let input = checker.map("input", &command.input)?;
-    let output = checker.output_map("output", &command.output)?;
-    let (from, to) = (input.nhwc, output.nhwc);
-    if (from.n, from.c) != (to.n, to.c) {
-        return bad("output", format!("has n, c = {}, {}, the input {}, {}", to.n, to.c, from.n, from.c));
-    }
-    let spec = ResizeSpec {
-        mode,
-        coordinates,
-        input: [from.h, from.w],
-        output: [to.h, to.w],
-        scales: (command.scales != [0.0; 2]).then_some(command.scales),
-    };
-    checker.keep("output", Resize::table_bytes(&spec) as u64)?;
-    let resize = Resize::new(&spec).map_err(refused("scales"))?;
-    let (dtype, isa) = (command.input.dtype, checker.isa);
-    let step = plain(move |[x, ..], write, pool| {
-        if let Some(blend) = blend {
-            return resize.run_q8(blend, x, from, write, to, pool);
-        }
-        macro_rules! nearest {
-            ($type:ty) => {
-                resize.run_nearest::<$type>(elements(x)?, from, elements_mut(write)?, to, pool)
-            };
-        }
-        match (dtype, dtype.bytes()) {
-            (DType::F32, _) => resize.run_f32(isa, elements(x)?, from, elements_mut(write)?, to, pool),
-            (_, 1) => nearest!(u8),
-            (_, 2) => nearest!(u16),
-            (_, 4) => nearest!(u32),
-            _ => nearest!(u64),
-        }
-    });
-    checker.finish([input.placed], &output.placed, false, step)
 }

@@ -8,7 +8,7 @@ use super::super::{
     operands::{Prepared, Step, plain},
 };
 use super::conv::q8;
-use super::{elements, elements_mut, expect_equal_dtypes, expect_scale, expect_zero};
+use super::{Prepare, elements, elements_mut, expect_equal_dtypes, expect_scale, expect_zero};
 use crate::{
     FeatureMap,
     command::{self, Quant},
@@ -99,58 +99,62 @@ fn operands(
     Ok((input, output, quant))
 }
 
-pub(super) fn pool(checker: &Checker<'_>, command: &command::Pool) -> Result<Prepared> {
-    let window = command.window;
-    if window.groups != 1 {
-        return bad("window.groups", format!("is {}, pools have 1", window.groups));
-    }
-    for (field, values) in [
-        ("window.kernel", window.kernel),
-        ("window.stride", window.stride),
-        ("window.dilation", window.dilation),
-    ] {
-        if values.contains(&0) {
-            return bad(field, "is 0");
+impl Prepare for command::Pool {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        let window = self.window;
+        if window.groups != 1 {
+            return bad("window.groups", format!("is {}, pools have 1", window.groups));
         }
+        for (field, values) in [
+            ("window.kernel", window.kernel),
+            ("window.stride", window.stride),
+            ("window.dilation", window.dilation),
+        ] {
+            if values.contains(&0) {
+                return bad(field, "is 0");
+            }
+        }
+        let (input, output, quant) = operands(
+            checker,
+            self.kind,
+            (&self.input, self.input_quant),
+            (&self.output, self.output_quant),
+            (self.rounding, self.requantize),
+        )?;
+        let kind = self.kind;
+        let spec = PoolSpec {
+            kernel: window.kernel.map(|each| each as usize),
+            stride: window.stride.map(|each| each as usize),
+            dilation: window.dilation.map(|each| each as usize),
+            pad: window.pad.map(|each| each as usize),
+            kind,
+        };
+        spec.check(input.nhwc, output.nhwc).map_err(refused("window"))?;
+        if let Some(Quantized::Bytes(quant)) = &quant {
+            quant.check(&spec, input.nhwc).map_err(refused("output_quant"))?;
+        }
+        let step = step(checker.isa, kind, Some(spec), quant, [input.nhwc, output.nhwc]);
+        checker.finish([input.placed], &output.placed, false, step)
     }
-    let (input, output, quant) = operands(
-        checker,
-        command.kind,
-        (&command.input, command.input_quant),
-        (&command.output, command.output_quant),
-        (command.rounding, command.requantize),
-    )?;
-    let kind = command.kind;
-    let spec = PoolSpec {
-        kernel: window.kernel.map(|each| each as usize),
-        stride: window.stride.map(|each| each as usize),
-        dilation: window.dilation.map(|each| each as usize),
-        pad: window.pad.map(|each| each as usize),
-        kind,
-    };
-    spec.check(input.nhwc, output.nhwc).map_err(refused("window"))?;
-    if let Some(Quantized::Bytes(quant)) = &quant {
-        quant.check(&spec, input.nhwc).map_err(refused("output_quant"))?;
-    }
-    let step = step(checker.isa, kind, Some(spec), quant, [input.nhwc, output.nhwc]);
-    checker.finish([input.placed], &output.placed, false, step)
 }
 
-pub(super) fn global_pool(checker: &Checker<'_>, command: &command::GlobalPool) -> Result<Prepared> {
-    let (input, output, quant) = operands(
-        checker,
-        command.kind,
-        (&command.input, command.input_quant),
-        (&command.output, command.output_quant),
-        (command.rounding, command.requantize),
-    )?;
-    if (output.nhwc.h, output.nhwc.w) != (1, 1) {
-        return bad("output", "has more than one row or column");
+impl Prepare for command::GlobalPool {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        let (input, output, quant) = operands(
+            checker,
+            self.kind,
+            (&self.input, self.input_quant),
+            (&self.output, self.output_quant),
+            (self.rounding, self.requantize),
+        )?;
+        if (output.nhwc.h, output.nhwc.w) != (1, 1) {
+            return bad("output", "has more than one row or column");
+        }
+        let kind = self.kind;
+        if let Some(Quantized::Bytes(quant)) = &quant {
+            quant.check(&whole(kind, input.nhwc), input.nhwc).map_err(refused("output_quant"))?;
+        }
+        let step = step(checker.isa, kind, None, quant, [input.nhwc, output.nhwc]);
+        checker.finish([input.placed], &output.placed, false, step)
     }
-    let kind = command.kind;
-    if let Some(Quantized::Bytes(quant)) = &quant {
-        quant.check(&whole(kind, input.nhwc), input.nhwc).map_err(refused("output_quant"))?;
-    }
-    let step = step(checker.isa, kind, None, quant, [input.nhwc, output.nhwc]);
-    checker.finish([input.placed], &output.placed, false, step)
 }

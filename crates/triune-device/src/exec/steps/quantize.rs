@@ -9,7 +9,7 @@ use super::super::{
 };
 use super::conv::q8;
 use super::eltwise::{flat, flat_rows};
-use super::{EIGHT_BIT, FLOAT, elements, elements_mut, expect_scale};
+use super::{EIGHT_BIT, FLOAT, Prepare, elements, elements_mut, expect_scale};
 use crate::command::{self, FieldError};
 
 /// What reals become.
@@ -22,55 +22,61 @@ enum Kind {
     Widen,
 }
 
-pub(super) fn quantize(checker: &Checker<'_>, command: &command::Quantize) -> Result<Prepared> {
-    expect_dtype("input", command.input.dtype, FLOAT)?;
-    expect_dtype("output", command.output.dtype, INTEGERS)?;
-    expect_scale("quant.scale", command.quant.scale)?;
-    if command.output.dtype == DType::I16 {
-        let maps = maps(checker, &command.input, &command.output)?;
-        return q16(checker, Some(command.rounding), command.quant, maps);
-    }
-    let encoding = q8("output", "quant.zero_point", command.output.dtype, command.quant.zero_point)?;
-    let kind = Kind::Quantize(encoding, command.rounding);
-    convert(checker, kind, command.quant.scale, &command.input, &command.output)
-}
-
-pub(super) fn quantize_by(checker: &Checker<'_>, command: &command::QuantizeBy) -> Result<Prepared> {
-    expect_dtype("input", command.input.dtype, FLOAT)?;
-    expect_dtype("output", command.output.dtype, EIGHT_BIT)?;
-    let [input, output] = maps(checker, &command.input, &command.output)?;
-    let scale = checker.dense("scale", command.scale, 4, 1)?;
-    let zero_point = command.zero_point.map(|addr| checker.dense("zero_point", addr, 1, 1)).transpose()?;
-    let (signed, rounding) = (command.output.dtype == DType::I8, command.rounding);
-    let (from, to, isa) = (input.nhwc, output.nhwc, checker.isa);
-    let step = plain(move |[x, scale, zero_point, ..], write, pool| {
-        let Some(&scale) = elements::<f32>(scale)?.first() else {
-            return Err(KernelError::Invalid("a quantizer without a scale"));
-        };
-        let zero_point = zero_point.first().map_or(0, |&byte| Q8 { signed, zero_point: 0 }.value(byte));
-        let quant = Q8 { signed, zero_point };
-        triune_kernels::quantize_by(isa, scale, quant, rounding, elements(x)?, from, write, to, pool)
-    });
-    let reads = [Some(input.placed), Some(scale), zero_point];
-    checker.finish_some(reads, &output.placed, false, step)
-}
-
-pub(super) fn dequantize(checker: &Checker<'_>, command: &command::Dequantize) -> Result<Prepared> {
-    expect_dtype("output", command.output.dtype, FLOAT)?;
-    expect_scale("quant.scale", command.quant.scale)?;
-    if command.input.dtype == DType::I16 {
-        let maps = maps(checker, &command.input, &command.output)?;
-        return q16(checker, None, command.quant, maps);
-    }
-    let kind = if command.input.dtype == DType::I32 {
-        if command.quant.zero_point != 0 {
-            return bad("quant.zero_point", "must be 0 for i32");
+impl Prepare for command::Quantize {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        expect_dtype("input", self.input.dtype, FLOAT)?;
+        expect_dtype("output", self.output.dtype, INTEGERS)?;
+        expect_scale("quant.scale", self.quant.scale)?;
+        if self.output.dtype == DType::I16 {
+            let maps = maps(checker, &self.input, &self.output)?;
+            return q16(checker, Some(self.rounding), self.quant, maps);
         }
-        Kind::Widen
-    } else {
-        Kind::Dequantize(q8("input", "quant.zero_point", command.input.dtype, command.quant.zero_point)?)
-    };
-    convert(checker, kind, command.quant.scale, &command.input, &command.output)
+        let encoding = q8("output", "quant.zero_point", self.output.dtype, self.quant.zero_point)?;
+        let kind = Kind::Quantize(encoding, self.rounding);
+        convert(checker, kind, self.quant.scale, &self.input, &self.output)
+    }
+}
+
+impl Prepare for command::QuantizeBy {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        expect_dtype("input", self.input.dtype, FLOAT)?;
+        expect_dtype("output", self.output.dtype, EIGHT_BIT)?;
+        let [input, output] = maps(checker, &self.input, &self.output)?;
+        let scale = checker.dense("scale", self.scale, 4, 1)?;
+        let zero_point = self.zero_point.map(|addr| checker.dense("zero_point", addr, 1, 1)).transpose()?;
+        let (signed, rounding) = (self.output.dtype == DType::I8, self.rounding);
+        let (from, to, isa) = (input.nhwc, output.nhwc, checker.isa);
+        let step = plain(move |[x, scale, zero_point, ..], write, pool| {
+            let Some(&scale) = elements::<f32>(scale)?.first() else {
+                return Err(KernelError::Invalid("a quantizer without a scale"));
+            };
+            let zero_point = zero_point.first().map_or(0, |&byte| Q8 { signed, zero_point: 0 }.value(byte));
+            let quant = Q8 { signed, zero_point };
+            triune_kernels::quantize_by(isa, scale, quant, rounding, elements(x)?, from, write, to, pool)
+        });
+        let reads = [Some(input.placed), Some(scale), zero_point];
+        checker.finish_some(reads, &output.placed, false, step)
+    }
+}
+
+impl Prepare for command::Dequantize {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        expect_dtype("output", self.output.dtype, FLOAT)?;
+        expect_scale("quant.scale", self.quant.scale)?;
+        if self.input.dtype == DType::I16 {
+            let maps = maps(checker, &self.input, &self.output)?;
+            return q16(checker, None, self.quant, maps);
+        }
+        let kind = if self.input.dtype == DType::I32 {
+            if self.quant.zero_point != 0 {
+                return bad("quant.zero_point", "must be 0 for i32");
+            }
+            Kind::Widen
+        } else {
+            Kind::Dequantize(q8("input", "quant.zero_point", self.input.dtype, self.quant.zero_point)?)
+        };
+        convert(checker, kind, self.quant.scale, &self.input, &self.output)
+    }
 }
 
 /// Two maps of the same extents.

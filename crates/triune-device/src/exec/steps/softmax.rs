@@ -8,7 +8,7 @@ use super::super::{
     operands::{Prepared, Rows, in_rows, plain},
 };
 use super::conv::q8;
-use super::{EIGHT_BIT, elements, elements_mut, expect_scale};
+use super::{EIGHT_BIT, Prepare, elements, elements_mut, expect_scale};
 use crate::{Addr, command};
 
 fn dense(
@@ -33,35 +33,40 @@ fn axis([outer, len, inner]: [u32; 3]) -> AxisShape {
     AxisShape { outer: outer as usize, len: len as usize, inner: inner as usize }
 }
 
-pub(super) fn qsoftmax(checker: &Checker<'_>, command: &command::QSoftmax) -> Result<Prepared> {
-    let command::QSoftmax { input, output, dtype, dims, input_quant, output_quant } = *command;
-    expect_dtype("dtype", dtype, EIGHT_BIT)?;
-    let input = dense(checker, "input", input, 1, dims)?;
-    let output = dense(checker, "output", output, 1, dims)?;
-    expect_scale("input_quant.scale", input_quant.scale)?;
-    expect_scale("output_quant.scale", output_quant.scale)?;
-    let target = q8("dtype", "output_quant.zero_point", dtype, output_quant.zero_point)?;
-    let shape = axis(dims);
-    let softmax = checker.softmax(shape.len, target, [input_quant.scale, output_quant.scale])?;
-    checker.finish(
-        [input],
-        &output,
-        true,
-        plain(move |[input, ..], write, pool| softmax.run(shape, input, write, pool)),
-    )
+impl Prepare for command::QSoftmax {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        let command::QSoftmax { input, output, dtype, dims, input_quant, output_quant } = *self;
+        expect_dtype("dtype", dtype, EIGHT_BIT)?;
+        let input = dense(checker, "input", input, 1, dims)?;
+        let output = dense(checker, "output", output, 1, dims)?;
+        expect_scale("input_quant.scale", input_quant.scale)?;
+        expect_scale("output_quant.scale", output_quant.scale)?;
+        let target = q8("dtype", "output_quant.zero_point", dtype, output_quant.zero_point)?;
+        let shape = axis(dims);
+        let softmax = checker.softmax(shape.len, target, [input_quant.scale, output_quant.scale])?;
+        checker.finish(
+            [input],
+            &output,
+            true,
+            plain(move |[input, ..], write, pool| softmax.run(shape, input, write, pool)),
+        )
+    }
 }
 
-pub(super) fn fsoftmax(checker: &Checker<'_>, command: &command::FSoftmax) -> Result<Prepared> {
-    let input = dense(checker, "input", command.input, 4, command.dims)?;
-    let output = dense(checker, "output", command.output, 4, command.dims)?;
-    let shape = axis(command.dims);
-    let isa = checker.isa;
-    let bytes = size_of::<f32>() * shape.len * shape.inner;
-    let step = in_rows(Rows::dense(shape.outer, [bytes], bytes), move |count, [input, ..], write, pool| {
-        let shape = AxisShape { outer: count.unwrap_or(shape.outer), ..shape };
-        triune_kernels::softmax(isa, shape, elements(input)?, elements_mut(write)?, pool)
-    });
-    checker.finish([input], &output, true, step)
+impl Prepare for command::FSoftmax {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        let input = dense(checker, "input", self.input, 4, self.dims)?;
+        let output = dense(checker, "output", self.output, 4, self.dims)?;
+        let shape = axis(self.dims);
+        let isa = checker.isa;
+        let bytes = size_of::<f32>() * shape.len * shape.inner;
+        let step =
+            in_rows(Rows::dense(shape.outer, [bytes], bytes), move |count, [input, ..], write, pool| {
+                let shape = AxisShape { outer: count.unwrap_or(shape.outer), ..shape };
+                triune_kernels::softmax(isa, shape, elements(input)?, elements_mut(write)?, pool)
+            });
+        checker.finish([input], &output, true, step)
+    }
 }
 
 /// Constants for the elements of a row.
@@ -78,57 +83,61 @@ fn row(
     .transpose()
 }
 
-pub(super) fn fnorm(checker: &Checker<'_>, command: &command::FNorm) -> Result<Prepared> {
-    let command::FNorm { dims: [rows, len], epsilon, .. } = *command;
-    let input = dense(checker, "input", command.input, 4, [1, rows, len])?;
-    let output = dense(checker, "output", command.output, 4, [1, rows, len])?;
-    if !(epsilon.is_finite() && epsilon >= 0.0) {
-        return bad("epsilon", format!("{epsilon} is below 0 or no number"));
+impl Prepare for command::FNorm {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        let command::FNorm { dims: [rows, len], epsilon, .. } = *self;
+        let input = dense(checker, "input", self.input, 4, [1, rows, len])?;
+        let output = dense(checker, "output", self.output, 4, [1, rows, len])?;
+        if !(epsilon.is_finite() && epsilon >= 0.0) {
+            return bad("epsilon", format!("{epsilon} is below 0 or no number"));
+        }
+        let gamma = row(checker, "gamma", self.gamma, len)?;
+        let beta = row(checker, "beta", self.beta, len)?;
+        let len = len as usize;
+        let isa = checker.isa;
+        let bytes = size_of::<f32>() * len;
+        let step = in_rows(Rows::dense(rows as usize, [bytes], bytes), move |_, [input, ..], write, pool| {
+            let row = NormRow { len, epsilon, gamma: gamma.as_deref(), beta: beta.as_deref() };
+            triune_kernels::normalize(isa, row, elements(input)?, elements_mut(write)?, pool)
+        });
+        checker.finish([input], &output, true, step)
     }
-    let gamma = row(checker, "gamma", command.gamma, len)?;
-    let beta = row(checker, "beta", command.beta, len)?;
-    let len = len as usize;
-    let isa = checker.isa;
-    let bytes = size_of::<f32>() * len;
-    let step = in_rows(Rows::dense(rows as usize, [bytes], bytes), move |_, [input, ..], write, pool| {
-        let row = NormRow { len, epsilon, gamma: gamma.as_deref(), beta: beta.as_deref() };
-        triune_kernels::normalize(isa, row, elements(input)?, elements_mut(write)?, pool)
-    });
-    checker.finish([input], &output, true, step)
 }
 
-pub(super) fn qnorm(checker: &Checker<'_>, command: &command::QNorm) -> Result<Prepared> {
-    let command::QNorm { dtype, dims, input_quant, output_quant, epsilon, rounding, .. } = *command;
-    expect_dtype("dtype", dtype, EIGHT_BIT)?;
-    let input = dense(checker, "input", command.input, 1, dims)?;
-    let output = dense(checker, "output", command.output, 1, dims)?;
-    expect_scale("input_quant.scale", input_quant.scale)?;
-    expect_scale("output_quant.scale", output_quant.scale)?;
-    q8("dtype", "output_quant.zero_point", dtype, output_quant.zero_point)?;
-    if !(epsilon.is_finite() && epsilon > 0.0) {
-        return bad("epsilon", format!("{epsilon} is not above 0"));
+impl Prepare for command::QNorm {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        let command::QNorm { dtype, dims, input_quant, output_quant, epsilon, rounding, .. } = *self;
+        expect_dtype("dtype", dtype, EIGHT_BIT)?;
+        let input = dense(checker, "input", self.input, 1, dims)?;
+        let output = dense(checker, "output", self.output, 1, dims)?;
+        expect_scale("input_quant.scale", input_quant.scale)?;
+        expect_scale("output_quant.scale", output_quant.scale)?;
+        q8("dtype", "output_quant.zero_point", dtype, output_quant.zero_point)?;
+        if !(epsilon.is_finite() && epsilon > 0.0) {
+            return bad("epsilon", format!("{epsilon} is not above 0"));
+        }
+        let shape = axis(dims);
+        if shape.len > QNorm::MAX_LEN {
+            return bad("dims", format!("an axis of {} elements, of at most {}", shape.len, QNorm::MAX_LEN));
+        }
+        let gamma = row(checker, "gamma", self.gamma, dims[1])?;
+        let beta = row(checker, "beta", self.beta, dims[1])?;
+        let norm = QNorm::new(&QNormSpec {
+            len: shape.len,
+            signed: dtype == DType::I8,
+            scale: input_quant.scale,
+            epsilon,
+            gamma: gamma.as_deref(),
+            beta: beta.as_deref(),
+            output: QuantParams { scale: output_quant.scale, zero_point: output_quant.zero_point },
+            rounding,
+        })
+        .map_err(refused("dims"))?;
+        checker.finish(
+            [input],
+            &output,
+            true,
+            plain(move |[input, ..], write, pool| norm.run(shape, input, write, pool)),
+        )
     }
-    let shape = axis(dims);
-    if shape.len > QNorm::MAX_LEN {
-        return bad("dims", format!("an axis of {} elements, of at most {}", shape.len, QNorm::MAX_LEN));
-    }
-    let gamma = row(checker, "gamma", command.gamma, dims[1])?;
-    let beta = row(checker, "beta", command.beta, dims[1])?;
-    let norm = QNorm::new(&QNormSpec {
-        len: shape.len,
-        signed: dtype == DType::I8,
-        scale: input_quant.scale,
-        epsilon,
-        gamma: gamma.as_deref(),
-        beta: beta.as_deref(),
-        output: QuantParams { scale: output_quant.scale, zero_point: output_quant.zero_point },
-        rounding,
-    })
-    .map_err(refused("dims"))?;
-    checker.finish(
-        [input],
-        &output,
-        true,
-        plain(move |[input, ..], write, pool| norm.run(shape, input, write, pool)),
-    )
 }

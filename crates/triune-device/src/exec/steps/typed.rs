@@ -7,7 +7,7 @@ use super::super::{
     check::{Checker, Result, bad, expect_dtype, refused},
     operands::{Prepared, Rows, Step, in_rows, with_scratch},
 };
-use super::{elements, elements_mut, with_number};
+use super::{Prepare, elements, elements_mut, with_number};
 use crate::command;
 
 /// A function of two elements of a type.
@@ -53,39 +53,41 @@ fn binary_step(isa: Isa, kind: BinaryKind, dtype: DType, shape: Broadcast) -> im
     })
 }
 
-pub(super) fn binary(checker: &Checker<'_>, command: &command::Binary) -> Result<Prepared> {
-    let command::Binary { dims, kind, a, b, output } = command;
-    let (kind, dtype) = (*kind, a.dtype);
-    expect_dtype("b", b.dtype, &[dtype])?;
-    if dtype.is_half() || dtype.is_storage() {
-        return bad("a", format!("{dtype} is converted before it is computed on"));
-    }
-    if kind.comparison().is_some() {
-        expect_dtype("output", output.dtype, &[DType::Bool])?;
-    } else {
-        expect_dtype("output", output.dtype, &[dtype])?;
-        let logic = matches!(
-            kind,
-            BinaryKind::And | BinaryKind::Or | BinaryKind::Xor | BinaryKind::Min | BinaryKind::Max
-        );
-        let fits = match dtype {
-            DType::F32 => false,
-            DType::F64 => triune_kernels::has_double(kind),
-            DType::Bool => logic,
-            _ => triune_kernels::has_integer(kind),
-        };
-        if !fits {
-            return bad("kind", format!("no {kind} of {dtype} here"));
+impl Prepare for command::Binary {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        let command::Binary { dims, kind, a, b, output } = self;
+        let (kind, dtype) = (*kind, a.dtype);
+        expect_dtype("b", b.dtype, &[dtype])?;
+        if dtype.is_half() || dtype.is_storage() {
+            return bad("a", format!("{dtype} is converted before it is computed on"));
         }
+        if kind.comparison().is_some() {
+            expect_dtype("output", output.dtype, &[DType::Bool])?;
+        } else {
+            expect_dtype("output", output.dtype, &[dtype])?;
+            let logic = matches!(
+                kind,
+                BinaryKind::And | BinaryKind::Or | BinaryKind::Xor | BinaryKind::Min | BinaryKind::Max
+            );
+            let fits = match dtype {
+                DType::F32 => false,
+                DType::F64 => triune_kernels::has_double(kind),
+                DType::Bool => logic,
+                _ => triune_kernels::has_integer(kind),
+            };
+            if !fits {
+                return bad("kind", format!("no {kind} of {dtype} here"));
+            }
+        }
+        let [a, b, output] = [
+            checker.operand("a", a, *dims)?,
+            checker.operand("b", b, *dims)?,
+            checker.operand("output", output, *dims)?,
+        ];
+        let [x, y, out] = [a, b, output].map(|operand| operand.element_strides());
+        let shape = Broadcast::new(dims.map(|dim| dim as usize), x, y, out).map_err(refused("dims"))?;
+        checker.finish([a, b], &output, true, binary_step(checker.isa, kind, dtype, shape))
     }
-    let [a, b, output] = [
-        checker.operand("a", a, *dims)?,
-        checker.operand("b", b, *dims)?,
-        checker.operand("output", output, *dims)?,
-    ];
-    let [x, y, out] = [a, b, output].map(|operand| operand.element_strides());
-    let shape = Broadcast::new(dims.map(|dim| dim as usize), x, y, out).map_err(refused("dims"))?;
-    checker.finish([a, b], &output, true, binary_step(checker.isa, kind, dtype, shape))
 }
 
 /// Whether a pair of types has a loop of its own; the others go by way of 64 bits, which keeps the program small.
@@ -178,85 +180,89 @@ fn convert_direct(
     )
 }
 
-pub(super) fn convert(checker: &Checker<'_>, command: &command::Convert) -> Result<Prepared> {
-    let command::Convert { dims, input, output } = command;
-    let (from, to) = (input.dtype, output.dtype);
-    let input = checker.operand("input", input, *dims)?;
-    let output = checker.operand("output", output, *dims)?;
-    let (x, out) = (input.element_strides(), output.element_strides());
-    let extents = dims.map(|dim| dim as usize);
-    let nest = |from, to| Broadcast::new(extents, from, [0; 6], to).map_err(refused("dims"));
-    let isa = checker.isa;
-    let may_alias = from.bytes() == to.bytes();
-    if is_direct(from, to) {
-        let shape = nest(x, out)?;
-        // The second operand is none.
-        let rows = shape.rows().map(|(count, [out, x, _])| (count, [out, x]));
-        let rows = Rows::nest(rows, [to.bytes(), from.bytes()]);
-        let step = in_rows(rows, move |count, [x, ..], write, pool| {
-            let shape = count.map_or(shape, |count| shape.of_rows(count));
-            convert_direct(isa, from, to, &shape, x, write, pool)
-        });
-        return checker.finish([input], &output, may_alias, step);
+impl Prepare for command::Convert {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        let command::Convert { dims, input, output } = self;
+        let (from, to) = (input.dtype, output.dtype);
+        let input = checker.operand("input", input, *dims)?;
+        let output = checker.operand("output", output, *dims)?;
+        let (x, out) = (input.element_strides(), output.element_strides());
+        let extents = dims.map(|dim| dim as usize);
+        let nest = |from, to| Broadcast::new(extents, from, [0; 6], to).map_err(refused("dims"));
+        let isa = checker.isa;
+        let may_alias = from.bytes() == to.bytes();
+        if is_direct(from, to) {
+            let shape = nest(x, out)?;
+            // The second operand is none.
+            let rows = shape.rows().map(|(count, [out, x, _])| (count, [out, x]));
+            let rows = Rows::nest(rows, [to.bytes(), from.bytes()]);
+            let step = in_rows(rows, move |count, [x, ..], write, pool| {
+                let shape = count.map_or(shape, |count| shape.of_rows(count));
+                convert_direct(isa, from, to, &shape, x, write, pool)
+            });
+            return checker.finish([input], &output, may_alias, step);
+        }
+        let dense = input.dense_strides();
+        let shapes = [nest(x, dense)?, nest(dense, out)?];
+        // Reals hold what a u64 has beyond i64, as far as other reals can tell.
+        let real = from.is_real() || from == DType::U64 && to.is_real();
+        let wide = if real { DType::F64 } else { DType::I64 };
+        let bytes = extents.iter().product::<usize>().saturating_mul(8);
+        let step = with_scratch(
+            shapes,
+            move |_, _| bytes,
+            move |[first, second], [x, ..], write, buffer, pool| {
+                convert_direct(isa, from, wide, first, x, buffer, pool)?;
+                convert_direct(isa, wide, to, second, buffer, write, pool)
+            },
+        );
+        checker.finish([input], &output, may_alias, step)
     }
-    let dense = input.dense_strides();
-    let shapes = [nest(x, dense)?, nest(dense, out)?];
-    // Reals hold what a u64 has beyond i64, as far as other reals can tell.
-    let real = from.is_real() || from == DType::U64 && to.is_real();
-    let wide = if real { DType::F64 } else { DType::I64 };
-    let bytes = extents.iter().product::<usize>().saturating_mul(8);
-    let step = with_scratch(
-        shapes,
-        move |_, _| bytes,
-        move |[first, second], [x, ..], write, buffer, pool| {
-            convert_direct(isa, from, wide, first, x, buffer, pool)?;
-            convert_direct(isa, wide, to, second, buffer, write, pool)
-        },
-    );
-    checker.finish([input], &output, may_alias, step)
 }
 
-pub(super) fn select(checker: &Checker<'_>, command: &command::Select) -> Result<Prepared> {
-    let command::Select { dims, condition, a, b, output } = command;
-    expect_dtype("condition", condition.dtype, &[DType::Bool])?;
-    expect_dtype("b", b.dtype, &[a.dtype])?;
-    expect_dtype("output", output.dtype, &[a.dtype])?;
-    let bytes = a.dtype.bytes();
-    let condition = checker.operand("condition", condition, *dims)?;
-    let [a, b, output] = [
-        checker.operand("a", a, *dims)?,
-        checker.operand("b", b, *dims)?,
-        checker.operand("output", output, *dims)?,
-    ];
-    let [c, x, y, out] = [condition, a, b, output].map(|operand| operand.element_strides());
-    let choice = Choice::new(dims.map(|dim| dim as usize), c, x, y, out).map_err(refused("dims"))?;
-    let isa = checker.isa;
-    let rows = Rows::nest(choice.rows(), [bytes, 1, bytes, bytes]);
-    checker.finish(
-        [condition, a, b],
-        &output,
-        true,
-        in_rows(rows, move |count, [condition, a, b, ..], write, pool| {
-            let choice = count.map_or(choice, |count| choice.of_rows(count));
-            macro_rules! select {
-                ($type:ty) => {
-                    triune_kernels::select::<$type>(
-                        isa,
-                        &choice,
-                        condition,
-                        elements(a)?,
-                        elements(b)?,
-                        elements_mut(write)?,
-                        pool,
-                    )
-                };
-            }
-            match bytes {
-                1 => select!(u8),
-                2 => select!(u16),
-                4 => select!(u32),
-                _ => select!(u64),
-            }
-        }),
-    )
+impl Prepare for command::Select {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        let command::Select { dims, condition, a, b, output } = self;
+        expect_dtype("condition", condition.dtype, &[DType::Bool])?;
+        expect_dtype("b", b.dtype, &[a.dtype])?;
+        expect_dtype("output", output.dtype, &[a.dtype])?;
+        let bytes = a.dtype.bytes();
+        let condition = checker.operand("condition", condition, *dims)?;
+        let [a, b, output] = [
+            checker.operand("a", a, *dims)?,
+            checker.operand("b", b, *dims)?,
+            checker.operand("output", output, *dims)?,
+        ];
+        let [c, x, y, out] = [condition, a, b, output].map(|operand| operand.element_strides());
+        let choice = Choice::new(dims.map(|dim| dim as usize), c, x, y, out).map_err(refused("dims"))?;
+        let isa = checker.isa;
+        let rows = Rows::nest(choice.rows(), [bytes, 1, bytes, bytes]);
+        checker.finish(
+            [condition, a, b],
+            &output,
+            true,
+            in_rows(rows, move |count, [condition, a, b, ..], write, pool| {
+                let choice = count.map_or(choice, |count| choice.of_rows(count));
+                macro_rules! select {
+                    ($type:ty) => {
+                        triune_kernels::select::<$type>(
+                            isa,
+                            &choice,
+                            condition,
+                            elements(a)?,
+                            elements(b)?,
+                            elements_mut(write)?,
+                            pool,
+                        )
+                    };
+                }
+                match bytes {
+                    1 => select!(u8),
+                    2 => select!(u16),
+                    4 => select!(u32),
+                    _ => select!(u64),
+                }
+            }),
+        )
+    }
 }
