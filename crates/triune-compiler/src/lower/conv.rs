@@ -15,7 +15,7 @@ use triune_tensor::{
     function::{BinaryKind, UnaryKind},
 };
 
-use super::{Form, Lowering, extents, operand, result};
+use super::{Form, Lowering, extents, lowers, operand, result};
 use crate::{
     Error,
     view::{Home, View},
@@ -34,6 +34,10 @@ pub(super) struct Product<'a> {
     pub(super) out_channels: usize,
     pub(super) bias: Option<ValueId>,
     pub(super) epilogue: &'a Epilogue,
+}
+
+lowers! {
+    Conv => |to, node, op| to.conv(node, op);
 }
 
 impl Lowering<'_> {

@@ -12,9 +12,15 @@ use triune_tensor::{DType, QuantParams, Shape};
 use super::{
     Form, Lowering,
     conv::{add_params, integer_range, q8},
-    extents, filling, has_contiguous_channels, operand, result,
+    extents, filling, has_contiguous_channels, lowers, operand, result,
 };
 use crate::{Error, view::View};
+
+lowers! {
+    Binary => |to, node, op| to.binary(node, op);
+    Unary => |to, node, op| to.unary(node, op.kind);
+    Table => |to, node, op| to.table(node, &op.table);
+}
 
 impl Lowering<'_> {
     pub(super) fn unary(&mut self, node: &Node, kind: UnaryKind) -> Result<(), Error> {

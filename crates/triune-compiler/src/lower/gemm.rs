@@ -14,9 +14,15 @@ use triune_tensor::{DType, Shape, function::UnaryKind};
 use super::{
     Form, Lowering,
     conv::{Product, as_pixels},
-    extents, operand, result,
+    extents, lowers, operand, result,
 };
 use crate::{Error, view::View};
+
+lowers! {
+    Gemm => |to, node, op| to.gemm(node, op);
+    MatMul => |to, node, op| to.matmul(node, op);
+    IntegerMatMul => |to, node, _| to.byte_product(node);
+}
 
 impl Lowering<'_> {
     pub(super) fn gemm(&mut self, node: &Node, op: &Gemm) -> Result<(), Error> {

@@ -7,7 +7,7 @@ use triune_graph::{
 };
 use triune_tensor::{DType, MAX_RANK, Shape, text::List};
 
-use super::{Form, Lowering, extents, operand, result};
+use super::{Form, Lowering, extents, lowers, operand, result};
 use crate::{
     Error,
     view::{View, merge_axes},
@@ -35,6 +35,15 @@ struct Indexed {
     indices: triune_device::command::Operand,
     extents: [u32; 6],
     axis_strides: [u64; 6],
+}
+
+lowers! {
+    GatherElements => |to, node, op| to.gather_elements(node, *op);
+    GatherNd => |to, node, op| to.gather_nd(node, *op);
+    ScatterElements => |to, node, op| to.scatter_elements(node, *op);
+    ScatterNd => |to, node, op| to.scatter_nd(node, *op);
+    Index => |to, node, op| to.index(node, op);
+    TopK => |to, node, op| to.top_k(node, *op);
 }
 
 impl Lowering<'_> {

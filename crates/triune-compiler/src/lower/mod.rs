@@ -28,7 +28,7 @@ use triune_device::{
     command::{self, CommandBuffer, Copy, Fill},
     work,
 };
-use triune_graph::{Graph, Node, NodeId, Op, Quantization, ValueId};
+use triune_graph::{Graph, Node, NodeId, Op, Quantization, ValueId, with_op};
 use triune_tensor::{DType, QuantParams, Shape};
 
 use crate::{
@@ -184,58 +184,39 @@ struct Lowering<'g> {
     library: Option<&'g Library>,
 }
 
+/// An operator that becomes commands.
+trait Lower {
+    fn lower(&self, to: &mut Lowering<'_>, node: &Node) -> Result<(), Error>;
+}
+
+impl Lower for triune_graph::Function {
+    fn lower(&self, _: &mut Lowering<'_>, node: &Node) -> Result<(), Error> {
+        Err(Error::unsupported(node, "its shapes were never inferred"))
+    }
+}
+
+/// Says how operators become commands: with the lowering, the node and its attributes.
+macro_rules! lowers {
+    ($($op:ident => |$to:pat_param, $node:ident, $own:pat_param| $lower:expr;)+) => {
+        $(impl $crate::lower::Lower for triune_graph::ops::$op {
+            fn lower(&self, to: &mut $crate::lower::Lowering<'_>, $node: &triune_graph::Node) -> Result<(), $crate::Error> {
+                let ($to, $own) = (to, self);
+                $lower
+            }
+        })+
+    };
+}
+use lowers;
+
+lowers! {
+    Hosted => |_, node, _| Err(Error::unsupported(node, "it runs on the host, between the stages of a network"));
+    BatchNormalization => |_, node, _| Err(Error::unsupported(node, "its parameters are not constant"));
+    ShapeOf => |_, node, _| Err(Error::unsupported(node, "its parameters are not constant"));
+}
+
 impl Lowering<'_> {
     fn node(&mut self, node: &Node) -> Result<(), Error> {
-        match &node.op {
-            Op::Conv(op) => self.conv(node, op),
-            Op::Gemm(op) => self.gemm(node, op),
-            Op::MatMul(op) => self.matmul(node, op),
-            Op::IntegerMatMul(_) => self.byte_product(node),
-            Op::Weigh(_) => self.weigh(node),
-            Op::Running(op) => self.running(node, *op),
-            Op::Pool(op) => self.pool(node, op),
-            Op::GlobalPool(op) => self.global_pool(node, *op),
-            Op::Resize(op) => self.resize(node, *op),
-            Op::Binary(op) => self.binary(node, op),
-            Op::Unary(op) => self.unary(node, op.kind),
-            Op::Table(op) => self.table(node, &op.table),
-            Op::QuantizeLinear(_) => self.quantize(node),
-            Op::DequantizeLinear(_) => self.dequantize(node),
-            Op::Softmax(op) => self.softmax(node, *op),
-            Op::LayerNorm(op) => self.layer_norm(node, *op),
-            Op::Reduce(op) => self.reduce(node, op),
-            Op::ArgReduce(op) => self.arg_reduce(node, *op),
-            Op::AdaptivePool(op) => self.adaptive_pool(node, *op),
-            Op::WarpPerspective(op) => self.warp(node, *op),
-            Op::Recurrence(op) => self.recurrence(node, op),
-            Op::Hosted(_) => {
-                Err(Error::unsupported(node, "it runs on the host, between the stages of a network"))
-            }
-            Op::Reshape(_) | Op::Flatten(_) | Op::Unsqueeze(_) | Op::Squeeze(_) => self.reshape(node),
-            Op::Transpose(op) => self.transpose(node, op),
-            Op::Concat(op) => self.concat(node, *op),
-            Op::Slice(_) => self.slice(node),
-            Op::Split(op) => self.split(node, *op),
-            Op::Gather(op) => self.gather(node, *op),
-            Op::GatherElements(op) => self.gather_elements(node, *op),
-            Op::GatherNd(op) => self.gather_nd(node, *op),
-            Op::ScatterElements(op) => self.scatter_elements(node, *op),
-            Op::ScatterNd(op) => self.scatter_nd(node, *op),
-            Op::Index(op) => self.index(node, op),
-            Op::Where(_) => self.choose(node),
-            Op::TopK(op) => self.top_k(node, *op),
-            Op::Clip(_) => self.clip(node),
-            Op::Expand(_) => self.expand(node),
-            Op::Pad(op) => self.pad(node, *op),
-            Op::Identity(_) => self.alias(node),
-            Op::Cast(op) => self.cast(node, *op),
-            Op::BitCast(op) => self.bit_cast(node, op.to),
-            Op::ConstantOfShape(op) => self.constant_of_shape(node, op),
-            Op::BatchNormalization(_) | Op::ShapeOf(_) => {
-                Err(Error::unsupported(node, "its parameters are not constant"))
-            }
-            Op::Function(_) => Err(Error::unsupported(node, "its shapes were never inferred")),
-        }
+        with_op!(&node.op, op => op.lower(self, node))
     }
 
     /// Marks values that a concatenation along channels can receive in place.

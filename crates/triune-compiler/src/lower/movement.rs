@@ -6,7 +6,7 @@ use triune_graph::{
 };
 use triune_tensor::{DType, text::List};
 
-use super::{Form, Lowering, has_contiguous_channels, operand, result};
+use super::{Form, Lowering, has_contiguous_channels, lowers, operand, result};
 use crate::{Error, view::View};
 
 /// Bytes that are worth a copy of their own.
@@ -14,6 +14,23 @@ const RUN: usize = 16;
 
 /// Most elements of a gather that are copied one by one.
 const MAX_COPIES: usize = 8;
+
+lowers! {
+    Reshape => |to, node, _| to.reshape(node);
+    Flatten => |to, node, _| to.reshape(node);
+    Unsqueeze => |to, node, _| to.reshape(node);
+    Squeeze => |to, node, _| to.reshape(node);
+    Transpose => |to, node, op| to.transpose(node, op);
+    Concat => |to, node, op| to.concat(node, *op);
+    Slice => |to, node, _| to.slice(node);
+    Split => |to, node, op| to.split(node, *op);
+    Gather => |to, node, op| to.gather(node, *op);
+    Expand => |to, node, _| to.expand(node);
+    Pad => |to, node, op| to.pad(node, *op);
+    Identity => |to, node, _| to.alias(node);
+    BitCast => |to, node, op| to.bit_cast(node, op.to);
+    ConstantOfShape => |to, node, op| to.constant_of_shape(node, op);
+}
 
 impl Lowering<'_> {
     pub(super) fn alias(&mut self, node: &Node) -> Result<(), Error> {

@@ -8,8 +8,15 @@ use triune_graph::{
 use triune_kernels::ConvGeometry;
 use triune_tensor::{DType, QuantParams, Shape};
 
-use super::{Form, Lowering, conv::window, operand, result};
+use super::{Form, Lowering, conv::window, lowers, operand, result};
 use crate::{Error, view::View};
+
+lowers! {
+    Pool => |to, node, op| to.pool(node, op);
+    GlobalPool => |to, node, op| to.global_pool(node, *op);
+    Resize => |to, node, op| to.resize(node, *op);
+    AdaptivePool => |to, node, op| to.adaptive_pool(node, *op);
+}
 
 impl Lowering<'_> {
     pub(super) fn pool(&mut self, node: &Node, op: &ops::Pool) -> Result<(), Error> {

@@ -4,8 +4,13 @@ use triune_device::command::{Dequantize, Quant, Quantize, QuantizeBy};
 use triune_graph::Node;
 use triune_tensor::DType;
 
-use super::{Lowering, operand, result};
+use super::{Lowering, lowers, operand, result};
 use crate::{Error, view::View};
+
+lowers! {
+    QuantizeLinear => |to, node, _| to.quantize(node);
+    DequantizeLinear => |to, node, _| to.dequantize(node);
+}
 
 impl Lowering<'_> {
     pub(super) fn quantize(&mut self, node: &Node) -> Result<(), Error> {

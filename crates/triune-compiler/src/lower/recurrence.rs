@@ -3,8 +3,12 @@
 use triune_device::{Weights, command::Recurrence};
 use triune_graph::{Node, ops};
 
-use super::{Form, Lowering, constant, extents, operand, result};
+use super::{Form, Lowering, constant, extents, lowers, operand, result};
 use crate::Error;
+
+lowers! {
+    Recurrence => |to, node, op| to.recurrence(node, op);
+}
 
 impl Lowering<'_> {
     pub(super) fn recurrence(&mut self, node: &Node, op: &ops::Recurrence) -> Result<(), Error> {

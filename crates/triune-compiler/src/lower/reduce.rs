@@ -7,7 +7,7 @@ use triune_graph::{
 };
 use triune_tensor::{DType, Shape, text::List};
 
-use super::{Form, Lowering, extents, operand, result};
+use super::{Form, Lowering, extents, lowers, operand, result};
 use crate::{
     Error,
     view::{View, merge_axes},
@@ -22,6 +22,12 @@ struct Nest {
     output: Operand,
     from: View,
     to: View,
+}
+
+lowers! {
+    Running => |to, node, op| to.running(node, *op);
+    Reduce => |to, node, op| to.reduce(node, op);
+    ArgReduce => |to, node, op| to.arg_reduce(node, *op);
 }
 
 impl Lowering<'_> {

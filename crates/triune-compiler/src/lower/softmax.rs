@@ -7,8 +7,13 @@ use triune_graph::{
 };
 use triune_tensor::{DType, QuantParams};
 
-use super::{Form, Lowering, constant, extents, operand, result};
+use super::{Form, Lowering, constant, extents, lowers, operand, result};
 use crate::{Error, view::View};
+
+lowers! {
+    Softmax => |to, node, op| to.softmax(node, *op);
+    LayerNorm => |to, node, op| to.layer_norm(node, *op);
+}
 
 impl Lowering<'_> {
     pub(super) fn layer_norm(&mut self, node: &Node, op: LayerNorm) -> Result<(), Error> {

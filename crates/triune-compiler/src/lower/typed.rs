@@ -7,11 +7,17 @@ use triune_graph::{
 };
 use triune_tensor::{DType, Shape};
 
-use super::{Form, Lowering, extents, has_contiguous_channels, operand, result};
+use super::{Form, Lowering, extents, has_contiguous_channels, lowers, operand, result};
 use crate::{
     Error,
     view::{Home, View, merge_axes},
 };
+
+lowers! {
+    Where => |to, node, _| to.choose(node);
+    Clip => |to, node, _| to.clip(node);
+    Cast => |to, node, op| to.cast(node, *op);
+}
 
 impl Lowering<'_> {
     /// Operands of an elementwise command in as few dimensions as their strides allow; the last is the output.

@@ -3,8 +3,13 @@
 use triune_device::command::{self, Warp};
 use triune_graph::{Node, ops::WarpPerspective};
 
-use super::{Form, Lowering, extents, operand, result};
+use super::{Form, Lowering, extents, lowers, operand, result};
 use crate::Error;
+
+lowers! {
+    Weigh => |to, node, _| to.weigh(node);
+    WarpPerspective => |to, node, op| to.warp(node, *op);
+}
 
 impl Lowering<'_> {
     pub(super) fn warp(&mut self, node: &Node, op: WarpPerspective) -> Result<(), Error> {

@@ -57,171 +57,174 @@ pub use triune_tensor::function::{
 use crate::{Error, Function};
 use infer::{Operands, TensorType};
 
-/// What a node computes.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Op {
+/// A name, or how attributes make one.
+macro_rules! name_of {
+    ($own:ident, $name:literal) => {
+        $name
+    };
+    ($own:ident, (|$op:ident| $name:expr)) => {{
+        let $op = $own;
+        $name
+    }};
+}
+
+/// A rule of shapes: the attributes' own, or another.
+macro_rules! infer_of {
+    ($own:ident, $given:ident, $count:ident) => {
+        $own.infer($given)
+    };
+    ($own:ident, $given:ident, $count:ident, (|$op:pat_param, $at:pat_param, $outputs:pat_param| $infer:expr)) => {{
+        let ($op, $at, $outputs) = ($own, $given, $count);
+        $infer
+    }};
+}
+
+/// Makes the enumeration of operators, and what asks each of them something, from a list: of each operator its attributes, its name
+/// in ONNX (or ours, where ONNX has none), and its rule of shapes from operands and the number of results, where that is not
+/// the attributes' `infer`.
+macro_rules! ops {
+    (($d:tt) $($(#[doc = $doc:literal])+ $variant:ident($type:ty) = $name:tt $(, $infer:tt)?;)+) => {
+        /// What a node computes.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Op {
+            $($(#[doc = $doc])+ $variant($type),)+
+        }
+
+        impl Op {
+            /// The operator's name in ONNX, or ours where ONNX has none.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$variant(_own) => name_of!(_own, $name),)+
+                }
+            }
+
+            fn infer_own(&mut self, at: &Operands<'_>, outputs: usize) -> Result<Vec<TensorType>, Error> {
+                match self {
+                    $(Self::$variant(own) => infer_of!(own, at, outputs $(, $infer)?),)+
+                }
+            }
+        }
+
+        /// Evaluates an expression with an operator's own attributes, whichever it is.
+        ///
+        /// ```
+        /// use triune_graph::{Op, ops};
+        ///
+        /// let op = Op::Identity(ops::Identity);
+        /// assert_eq!(triune_graph::with_op!(&op, own => format!("{own:?}")), "Identity");
+        /// ```
+        #[macro_export]
+        macro_rules! with_op {
+            ($d op:expr, $d own:ident => $d body:expr) => {
+                match $d op {
+                    $($crate::Op::$variant($d own) => $d body,)+
+                }
+            };
+        }
+    };
+}
+
+ops! {
+    ($)
     /// Convolution; inputs x, weights (O, I/groups, KH, KW), optional bias, then the epilogue's operands.
-    Conv(Box<Conv>),
+    Conv(Box<Conv>) = "Conv";
     /// y = α·A·B + β·C with optional transposes; after the quantization pass also over 8-bit values.
-    Gemm(Gemm),
+    Gemm(Gemm) = "Gemm";
     /// Batched matrix product with broadcasting, as numpy's `matmul`.
-    MatMul(MatMul),
+    MatMul(MatMul) = "MatMul";
     /// Batched product of matrices of bytes in 32 bits; inputs A, B, optional zero points of both, optional factors.
-    IntegerMatMul(IntegerMatMul),
+    IntegerMatMul(IntegerMatMul) = "MatMulInteger", (|_, at, _| IntegerMatMul::infer(at));
     /// (x − mean)/√(var + ε)·scale + bias; inputs x, scale, bias, mean, var.
-    BatchNormalization(BatchNormalization),
+    BatchNormalization(BatchNormalization) = "BatchNormalization", (|_, at, _| BatchNormalization::infer(at));
     /// (x − mean)/√(variance + ε)·scale + bias by statistics of some axes, over integers; inputs x, optional scale, optional bias.
-    LayerNorm(LayerNorm),
+    LayerNorm(LayerNorm) = "LayerNormalization";
     /// Max or average over a sliding window.
-    Pool(Box<Pool>),
+    Pool(Box<Pool>) = (|op| if op.kind == PoolKind::Max { "MaxPool" } else { "AveragePool" });
     /// Max or average over all spatial positions.
-    GlobalPool(GlobalPool),
+    GlobalPool(GlobalPool) = (|op| if op.kind == PoolKind::Max { "GlobalMaxPool" } else { "GlobalAveragePool" }), (|_, at, _| GlobalPool::infer(at));
     /// Two operands, broadcast as numpy does.
-    Binary(Binary),
+    Binary(Binary) = (|op| op.kind.name());
     /// One operand, element by element.
-    Unary(Unary),
+    Unary(Unary) = (|op| op.kind.name()), (|_, at, _| at.like_input(at.input(0)?.shape));
     /// Clamp to limits; inputs x, optional low, optional high.
-    Clip(Clip),
+    Clip(Clip) = "Clip", (|_, at, _| Clip::infer(at));
     /// A 256-entry map of 8-bit values.
-    Table(Table),
+    Table(Table) = "Table", (|_, at, _| Table::infer(at));
     /// Sum, product, mean or extreme along axes; inputs x, optionally the shape to reduce to.
-    Reduce(Reduce),
+    Reduce(Reduce) = (|op| op.kind.name());
     /// Position of an extreme along an axis.
-    ArgReduce(ArgReduce),
+    ArgReduce(ArgReduce) = (|op| if op.kind == ReduceKind::Min { "ArgMin" } else { "ArgMax" });
     /// Running sums or products along an axis.
-    Running(Running),
+    Running(Running) = (|op| if op.product { "CumProd" } else { "CumSum" });
     /// exp(x − max)/Σ along an axis.
-    Softmax(Softmax),
+    Softmax(Softmax) = "Softmax";
     /// Other extents for the same elements; inputs x, shape.
-    Reshape(Reshape),
+    Reshape(Reshape) = "Reshape";
     /// To two dimensions.
-    Flatten(Flatten),
+    Flatten(Flatten) = "Flatten";
     /// Axes permuted.
-    Transpose(Transpose),
+    Transpose(Transpose) = "Transpose";
     /// Inputs joined along an axis.
-    Concat(Concat),
+    Concat(Concat) = "Concat";
     /// A strided part; inputs x, starts, ends, optional axes, optional steps.
-    Slice(Slice),
+    Slice(Slice) = "Slice", (|_, at, _| Slice::infer(at));
     /// Parts along an axis; inputs x, optional sizes.
-    Split(Split),
+    Split(Split) = "Split", (|op, at, outputs| op.infer(at, outputs));
     /// Elements picked by index along an axis; inputs x, indices.
-    Gather(Gather),
+    Gather(Gather) = "Gather";
     /// One element per index along an axis; inputs x, indices.
-    GatherElements(GatherElements),
+    GatherElements(GatherElements) = "GatherElements";
     /// Parts picked by coordinates; inputs x, indices.
-    GatherNd(GatherNd),
+    GatherNd(GatherNd) = "GatherND";
     /// One element put per index along an axis; inputs x, indices, updates.
-    ScatterElements(ScatterElements),
+    ScatterElements(ScatterElements) = "ScatterElements";
     /// Parts put by coordinates; inputs x, indices, updates.
-    ScatterNd(ScatterNd),
+    ScatterNd(ScatterNd) = "ScatterND";
     /// numpy's advanced indexing; inputs x and one tensor of indices per axis.
-    Index(Index),
+    Index(Index) = "Index";
     /// Elements of one operand or another; inputs condition, a, b.
-    Where(Where),
+    Where(Where) = "Where", (|_, at, _| Where::infer(at));
     /// The first elements in order along an axis; inputs x, k; results values, indices.
-    TopK(TopK),
+    TopK(TopK) = "TopK";
     /// Extents of 1 inserted; inputs x, axes.
-    Unsqueeze(Unsqueeze),
+    Unsqueeze(Unsqueeze) = "Unsqueeze", (|_, at, _| Unsqueeze::infer(at));
     /// Extents of 1 removed; inputs x, optional axes.
-    Squeeze(Squeeze),
+    Squeeze(Squeeze) = "Squeeze", (|_, at, _| Squeeze::infer(at));
     /// Broadcast to a shape; inputs x, shape.
-    Expand(Expand),
+    Expand(Expand) = "Expand", (|_, at, _| Expand::infer(at));
     /// Border added; inputs x, pads, optional value, optional axes.
-    Pad(Pad),
+    Pad(Pad) = "Pad";
     /// The input itself (also Dropout at inference).
-    Identity(Identity),
+    Identity(Identity) = "Identity", (|_, at, _| at.like_input(at.input(0)?.shape));
     /// The input's extents as i64.
-    ShapeOf(ShapeOf),
+    ShapeOf(ShapeOf) = "Shape";
     /// One value repeated over a given shape.
-    ConstantOfShape(ConstantOfShape),
+    ConstantOfShape(ConstantOfShape) = "ConstantOfShape";
     /// Another element type.
-    Cast(Cast),
+    Cast(Cast) = "Cast";
     /// The same bits as another element type.
-    BitCast(BitCast),
+    BitCast(BitCast) = "BitCast";
     /// Spatial resampling; inputs x, optional roi, optional scales, optional sizes.
-    Resize(Resize),
+    Resize(Resize) = "Resize", (|_, at, _| Resize::infer(at));
     /// f32 → 8 bit; inputs x, scale, optional zero point.
-    QuantizeLinear(QuantizeLinear),
+    QuantizeLinear(QuantizeLinear) = "QuantizeLinear";
     /// 8 bit or i32 → f32; inputs x, scale, optional zero point.
-    DequantizeLinear(DequantizeLinear),
+    DequantizeLinear(DequantizeLinear) = "DequantizeLinear";
     /// Max or average over equal windows that cover the input; inputs x, size.
-    AdaptivePool(AdaptivePool),
+    AdaptivePool(AdaptivePool) = "AdaptivePool";
     /// Perspective warp; inputs x, matrices, optional image indices, size.
-    WarpPerspective(WarpPerspective),
+    WarpPerspective(WarpPerspective) = "WarpPerspective", (|_, at, _| WarpPerspective::infer(at));
     /// Weighted sums of elements picked by index; inputs x, indices, optional factors.
-    Weigh(Weigh),
+    Weigh(Weigh) = "Weigh", (|_, at, _| Weigh::infer(at));
     /// A recurrent cell over time; inputs x, weights, optional vectors, states and lengths.
-    Recurrence(Recurrence),
+    Recurrence(Recurrence) = "Recurrence";
     /// What the host computes between the parts of a network that programs have.
-    Hosted(Hosted),
+    Hosted(Hosted) = (|op| op.name());
     /// A composite operator, until shapes are inferred.
-    Function(Function),
+    Function(Function) = (|op| op.name()), (|_, at, _| Err(at.wrong("a function within the rules of shapes")));
 }
 
 impl Op {
-    /// The operator's name in ONNX, or ours where ONNX has none.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Conv(_) => "Conv",
-            Self::Gemm(_) => "Gemm",
-            Self::MatMul(_) => "MatMul",
-            Self::IntegerMatMul(_) => "MatMulInteger",
-            Self::BatchNormalization(_) => "BatchNormalization",
-            Self::LayerNorm(_) => "LayerNormalization",
-            Self::Pool(op) if matches!(op.kind, PoolKind::Max) => "MaxPool",
-            Self::Pool(_) => "AveragePool",
-            Self::GlobalPool(GlobalPool { kind: PoolKind::Max }) => "GlobalMaxPool",
-            Self::GlobalPool(_) => "GlobalAveragePool",
-            Self::Binary(op) => op.kind.name(),
-            Self::Unary(op) => op.kind.name(),
-            Self::Clip(_) => "Clip",
-            Self::Table(_) => "Table",
-            Self::Reduce(op) => op.kind.name(),
-            Self::ArgReduce(ArgReduce { kind: ReduceKind::Min, .. }) => "ArgMin",
-            Self::ArgReduce(_) => "ArgMax",
-            Self::Running(op) => {
-                if op.product {
-                    "CumProd"
-                } else {
-                    "CumSum"
-                }
-            }
-            Self::Softmax(_) => "Softmax",
-            Self::Reshape(_) => "Reshape",
-            Self::Flatten(_) => "Flatten",
-            Self::Transpose(_) => "Transpose",
-            Self::Concat(_) => "Concat",
-            Self::Slice(_) => "Slice",
-            Self::Split(_) => "Split",
-            Self::Gather(_) => "Gather",
-            Self::GatherElements(_) => "GatherElements",
-            Self::GatherNd(_) => "GatherND",
-            Self::ScatterElements(_) => "ScatterElements",
-            Self::ScatterNd(_) => "ScatterND",
-            Self::Index(_) => "Index",
-            Self::Where(_) => "Where",
-            Self::TopK(_) => "TopK",
-            Self::Unsqueeze(_) => "Unsqueeze",
-            Self::Squeeze(_) => "Squeeze",
-            Self::Expand(_) => "Expand",
-            Self::Pad(_) => "Pad",
-            Self::Identity(_) => "Identity",
-            Self::ShapeOf(_) => "Shape",
-            Self::ConstantOfShape(_) => "ConstantOfShape",
-            Self::Cast(_) => "Cast",
-            Self::BitCast(_) => "BitCast",
-            Self::Resize(_) => "Resize",
-            Self::QuantizeLinear(_) => "QuantizeLinear",
-            Self::DequantizeLinear(_) => "DequantizeLinear",
-            Self::AdaptivePool(_) => "AdaptivePool",
-            Self::WarpPerspective(_) => "WarpPerspective",
-            Self::Weigh(_) => "Weigh",
-            Self::Recurrence(_) => "Recurrence",
-            Self::Hosted(op) => op.name(),
-            Self::Function(function) => function.name(),
-        }
-    }
-
     /// Whether the first result's elements are those of operand 0 (of all operands of a `Concat`), possibly beside a border,
     /// whatever they stand for.
     pub const fn moves(&self) -> bool {
@@ -301,55 +304,6 @@ impl Op {
         if !quantizes && !self.takes_halves() {
             at.expect_numbers()?;
         }
-        match self {
-            Self::Conv(op) => op.infer(at),
-            Self::Gemm(op) => op.infer(at),
-            Self::MatMul(op) => op.infer(at),
-            Self::IntegerMatMul(_) => IntegerMatMul::infer(at),
-            Self::BatchNormalization(_) => BatchNormalization::infer(at),
-            Self::LayerNorm(op) => op.infer(at),
-            Self::Pool(op) => op.infer(at),
-            Self::GlobalPool(_) => GlobalPool::infer(at),
-            Self::Binary(op) => op.infer(at),
-            Self::Unary(_) | Self::Identity(_) => at.like_input(at.input(0)?.shape),
-            Self::Clip(_) => Clip::infer(at),
-            Self::Table(_) => Table::infer(at),
-            Self::Reduce(op) => op.infer(at),
-            Self::ArgReduce(op) => op.infer(at),
-            Self::Running(op) => op.infer(at),
-            Self::Softmax(op) => op.infer(at),
-            Self::Reshape(op) => op.infer(at),
-            Self::Flatten(op) => op.infer(at),
-            Self::Transpose(op) => op.infer(at),
-            Self::Concat(op) => op.infer(at),
-            Self::Slice(_) => Slice::infer(at),
-            Self::Split(op) => op.infer(at, outputs),
-            Self::Gather(op) => op.infer(at),
-            Self::GatherElements(op) => op.infer(at),
-            Self::GatherNd(op) => op.infer(at),
-            Self::ScatterElements(op) => op.infer(at),
-            Self::ScatterNd(op) => op.infer(at),
-            Self::Index(op) => op.infer(at),
-            Self::Where(_) => Where::infer(at),
-            Self::TopK(op) => op.infer(at),
-            Self::Unsqueeze(_) => Unsqueeze::infer(at),
-            Self::Squeeze(_) => Squeeze::infer(at),
-            Self::Expand(_) => Expand::infer(at),
-            Self::Pad(op) => op.infer(at),
-            Self::ShapeOf(op) => op.infer(at),
-            Self::ConstantOfShape(op) => op.infer(at),
-            Self::Cast(op) => op.infer(at),
-            Self::BitCast(op) => op.infer(at),
-            Self::Resize(_) => Resize::infer(at),
-            Self::QuantizeLinear(op) => op.infer(at),
-            Self::DequantizeLinear(op) => op.infer(at),
-            Self::AdaptivePool(op) => op.infer(at),
-            Self::WarpPerspective(_) => WarpPerspective::infer(at),
-            Self::Weigh(_) => Weigh::infer(at),
-            Self::Recurrence(op) => op.infer(at),
-            Self::Hosted(op) => op.infer(at),
-            // What becomes other operators has no rule of its own.
-            Self::Function(_) => Err(at.wrong("a function within the rules of shapes")),
-        }
+        self.infer_own(at, outputs)
     }
 }
