@@ -200,8 +200,24 @@ ON_COMMANDS = {
     "GatherElements": r"gather_elements|GatherElements",
     "TopK": r"top_k|TopK",
 }
-# The two lists that have a line per operator: which there are, and who lowers each.
-LISTS = {"crates/triune-graph/src/ops/mod.rs", "crates/triune-compiler/src/lower/mod.rs"}
+# Those that have a kernel of their own.
+WITH_KERNELS = {
+    "Weigh": r"\bWeigh(Spec)?\b",
+    "Running": r"\bRunning(Spec)?\b",
+    "Recurrence": r"\bRecurrence(Spec)?\b",
+}
+# The list that has a line per operator.
+LISTS = {"crates/triune-graph/src/ops/mod.rs"}
+# Where an operator with a kernel is looked for, each in one file: its rule, its lowering, its command's row, its step, its kernel;
+# and what the engines have to do, if that is more than so many operations per result.
+ROOMS = [
+    r"crates/triune-graph/src/ops/(?!mod)\w+\.rs",
+    r"crates/triune-compiler/src/lower/(?!mod)\w+\.rs",
+    r"crates/triune-device/src/command/set\.rs",
+    r"crates/triune-device/src/exec/steps/(?!mod)\w+\.rs",
+    r"crates/triune-kernels/src/(?!lib)\w+\.rs",
+]
+AT_MOST = {*LISTS, "crates/triune-kernels/src/lib.rs", "crates/triune-device/src/timing/work.rs"}
 
 
 def files_with(root: Path, pattern: str) -> set[str]:
@@ -229,6 +245,17 @@ def test_an_operator_on_a_command_is_its_rule_its_lowering_and_its_entries(root:
     lowerings = {file for file in others if file.startswith("crates/triune-compiler/src/lower/")}
     assert len(entries) == len(rules) == len(lowerings) == 1
     assert others == rules | lowerings, sorted(others)
+
+
+@pytest.mark.parametrize("operator", WITH_KERNELS)
+def test_an_operator_with_a_kernel_touches_eight_files(root: Path, operator: str) -> None:
+    found = files_with(root, WITH_KERNELS[operator])
+    # Formats have an entry each, and composite operators may be made of it.
+    files = {file for file in found if "/src/format/" not in file and "/src/functions/" not in file}
+    each = [{file for file in files if re.fullmatch(room, file)} for room in ROOMS]
+    assert [len(room) for room in each] == [1] * len(ROOMS), each
+    assert set.union(*each) | LISTS <= files <= set.union(*each) | AT_MOST, sorted(files)
+    assert len(files) <= 8
 
 
 # Functions whose last bits a C library decides. `triune_tensor::function::math` has our own.

@@ -12,7 +12,6 @@ use triune_tensor::{DType, Shape};
 
 use crate::{
     Error, TensorIo,
-    compile::times_batch,
     lower::{InputPlan, IoPlan, filling},
     partition::End,
     view::{Home, View},
@@ -186,4 +185,12 @@ impl Padded {
             model_dtype: end.dtype.unwrap_or(DType::F32),
         }
     }
+}
+
+/// A shape with its first extent multiplied: that of a batch of such images.
+fn times_batch(mut shape: Shape, batch: usize) -> Shape {
+    if let Some(first) = shape.dims_mut().first_mut() {
+        *first *= batch;
+    }
+    shape
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use triune_device::{DeviceSpec, Library};
 use triune_graph::{Graph, ValueId, infer, passes};
-use triune_tensor::{OutOfMemory, QuantParams, Requantize, Shape, memory::Room};
+use triune_tensor::{OutOfMemory, QuantParams, Requantize, memory::Room};
 
 use crate::{
     Error, PlanOptions, Program, Report, Residency, Skeleton, TensorIo, border,
@@ -284,12 +284,4 @@ pub fn program(
         operators,
     };
     Ok((program, planned.drafts))
-}
-
-/// A shape with its first extent multiplied: that of a batch of such images.
-pub(crate) fn times_batch(mut shape: Shape, batch: usize) -> Shape {
-    if let Some(first) = shape.dims_mut().first_mut() {
-        *first *= batch;
-    }
-    shape
 }

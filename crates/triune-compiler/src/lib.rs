@@ -6,12 +6,13 @@
 pub mod border;
 mod compile;
 mod error;
+mod in_place;
 pub mod lower;
 mod outline;
 pub mod partition;
+pub mod patch;
 pub mod plan;
 mod program;
-mod report;
 mod tail;
 pub mod view;
 
@@ -21,6 +22,6 @@ pub use compile::{
 };
 pub use error::Error;
 pub use outline::{Outline, OutlineBuilder, OutlineNode, OutlineValue, Skeleton};
+pub use partition::report::{Crossing, Given, Report, Share, Stayed};
 pub use plan::PlanOptions;
-pub use program::{Operator, PlannedBuffer, Program, Residency, TensorIo, Wait};
-pub use report::{Crossing, Given, Report, Share, Stayed};
+pub use program::{ALIGNMENT, Operator, PlannedBuffer, Program, Residency, TensorIo, Wait};

@@ -6,6 +6,7 @@
 
 mod host;
 mod names;
+pub(crate) mod report;
 mod signed;
 mod stages;
 
@@ -14,9 +15,10 @@ use std::collections::HashSet;
 use triune_graph::{Graph, NodeId, ValueId, passes};
 use triune_tensor::{DType, QuantParams};
 
-use crate::{Error, Program, report::Report};
+use crate::{Error, Program};
 use host::Cut;
 use names::Names;
+use report::Report;
 use signed::{RAW, flipped, signed_border};
 pub use stages::{Crossings, MOST_STAGES, Pause, Reasons, in_order, is_device, stages};
 

@@ -1,6 +1,6 @@
 //! The memory plan of a program: which feature maps stay in the near memory, and where in their segment each one lies.
 //!
-//! One step over a finished command stream whose addresses still name feature maps (see `lower/patch.rs`). A compiled
+//! One step over a finished command stream whose addresses still name feature maps (see `patch.rs`). A compiled
 //! program goes back to that form by its recorded plan, so that it can be planned again for another policy or capacity.
 //! Nothing here knows operators or tensors.
 
@@ -14,8 +14,7 @@ use triune_memory::{
 };
 
 use crate::{
-    Error, Program, TensorIo,
-    lower::{ALIGNMENT, in_place, patch},
+    ALIGNMENT, Error, Program, TensorIo, in_place, patch,
     program::{PlannedBuffer, Residency},
 };
 

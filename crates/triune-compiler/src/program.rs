@@ -12,7 +12,7 @@ use triune_kernels::Error as KernelError;
 use triune_memory::residency::Policy;
 use triune_tensor::{DType, Shape, text::Name};
 
-use crate::{Error, lower::ALIGNMENT};
+use crate::Error;
 
 /// One tensor at a program's border, as it lies in memory: padded, batch outermost, channels innermost.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +55,9 @@ impl TensorIo {
         shape
     }
 }
+
+/// Alignment of every buffer, in bytes: a cache line and a vector register.
+pub const ALIGNMENT: u64 = triune_device::exec::SEGMENT_ALIGNMENT;
 
 /// What a command of the stream came from.
 #[derive(Clone, Debug, PartialEq, Eq)]

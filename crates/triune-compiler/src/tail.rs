@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use triune_graph::{Graph, Node, NodeId, Op, Value, ValueId, format::onnx};
 
-use crate::{Error, report::Stayed};
+use crate::{Error, Stayed};
 
 /// A model in two.
 pub(crate) struct Split {

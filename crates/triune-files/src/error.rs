@@ -1,7 +1,10 @@
 //! What goes wrong with files.
 
 use std::{
-    fmt, io,
+    fmt,
+    fs::FileType,
+    io,
+    os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
 };
 
@@ -53,5 +56,20 @@ impl fmt::Display for Reason<'_> {
             Some(number) => text.strip_suffix(&format!(" (os error {number})")).unwrap_or(&text),
             None => &text,
         })
+    }
+}
+
+/// What a file is that is no plain one.
+pub(crate) fn named(kind: FileType) -> &'static str {
+    if kind.is_dir() {
+        "a folder"
+    } else if kind.is_fifo() {
+        "a pipe"
+    } else if kind.is_socket() {
+        "a socket"
+    } else if kind.is_symlink() {
+        "a link"
+    } else {
+        "a device"
     }
 }

@@ -1,13 +1,13 @@
 //! Reading: plain files, up to a limit.
 
 use std::{
-    fs::{self, File, FileType, Metadata},
+    fs::{self, File, Metadata},
     io::{self, Read},
-    os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
-use crate::{Error, journal, state::user_id};
+use crate::{Error, error::named, journal, state::user_id};
 
 /// A plain file that is open to be read, with an end.
 #[derive(Debug)]
@@ -153,21 +153,6 @@ pub fn read_secret(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
 fn plain(metadata: &Metadata) -> io::Result<()> {
     let kind = metadata.file_type();
     if kind.is_file() { Ok(()) } else { Err(invalid(format!("it is {}, not a plain file", named(kind)))) }
-}
-
-/// What a file is that is no plain one.
-pub(crate) fn named(kind: FileType) -> &'static str {
-    if kind.is_dir() {
-        "a folder"
-    } else if kind.is_fifo() {
-        "a pipe"
-    } else if kind.is_socket() {
-        "a socket"
-    } else if kind.is_symlink() {
-        "a link"
-    } else {
-        "a device"
-    }
 }
 
 fn too_long(found: &str, limit: u64) -> io::Error {

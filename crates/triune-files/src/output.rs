@@ -13,7 +13,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use crate::{Error, input::named};
+use crate::{Error, error::named};
 
 /// Links that are followed one after the other; the kernel's own limit.
 const MOST_LINKS: usize = 40;

@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use crate::{Error, input::named, output::Output};
+use crate::{Error, error::named, output::Output};
 
 /// Opens such a file to be read and written; it is made if it is missing. The kernel closes it on exec, so that no child keeps its
 /// locks.

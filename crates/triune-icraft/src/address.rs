@@ -8,7 +8,7 @@ use super::{
     generate::{Generated, Placed},
 };
 use crate::Error;
-use triune_compiler::{Program, lower::ALIGNMENT};
+use triune_compiler::{ALIGNMENT, Program};
 
 /// The first bytes of BUYI's external memory are the vendor's own.
 const RESERVED: u64 = 4096;

@@ -22,8 +22,7 @@ use triune_tensor::{
 use super::{HardNetwork, tags::PROGRAM_TAG};
 use crate::Error;
 use triune_compiler::{
-    Operator, PlanOptions, PlannedBuffer, Program,
-    lower::patch,
+    Operator, PlanOptions, PlannedBuffer, Program, patch,
     plan::{self, Besides, Draft},
 };
 

@@ -20,7 +20,7 @@ use triune_fork::{Brief, BriefGuard};
 use triune_kernels::{Isa, Pool};
 use triune_tensor::{OutOfMemory, memory};
 
-use triune_compiler::lower::ALIGNMENT;
+use triune_compiler::ALIGNMENT;
 
 use crate::{Error, Program};
 

@@ -19,6 +19,7 @@ use crate::{
         Staged,
         value::{StringTensor, Value, ValueRef},
     },
+    tensor::{Operands, Results},
 };
 
 /// How a session runs.
@@ -494,32 +495,6 @@ fn no_tensor(info: &ValueInfo) -> Error {
         what: format!("output '{}'", info.name),
         expected: "a tensor".into(),
         got: "a sequence, strings, or nothing".into(),
-    }
-}
-
-/// Operands of a run.
-pub(crate) struct Operands<'a>(pub(crate) &'a [TensorRef<'a>]);
-
-impl Inputs for Operands<'_> {
-    fn input(&self, index: usize) -> &[u8] {
-        self.0[index].bytes
-    }
-}
-
-/// Results of a run.
-pub(crate) struct Results<'a, 'b> {
-    /// `None` where `into` has the memory.
-    pub(crate) own: Vec<Option<Tensor>>,
-    pub(crate) into: &'a mut [Option<TensorMut<'b>>],
-}
-
-impl Outputs for Results<'_, '_> {
-    fn output(&mut self, index: usize) -> &mut [u8] {
-        match (&mut self.own[index], self.into.get_mut(index)) {
-            (Some(own), _) => &mut own.bytes,
-            (None, Some(Some(into))) => into.bytes,
-            (None, _) => &mut [],
-        }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::{
     Deployment, Error, Model, OperatorTime, Outline, OutlineValue, Program, Tensor, TensorRef, dynamic,
     engine::{Engine, Resources},
     plans::PlanCache,
-    session::{Operands, Results},
+    tensor::{Operands, Results},
 };
 use control::Bodies;
 use value::{Value, ValueRef};

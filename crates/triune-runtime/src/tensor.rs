@@ -1,6 +1,7 @@
 //! What runs take and give: dense row-major elements, with their type and extents.
 
 use bytemuck::Pod;
+use triune_device::{Inputs, Outputs};
 use triune_tensor::{DType, Shape, memory};
 
 use crate::Error;
@@ -109,6 +110,32 @@ impl Tensor {
             return Err(wrong(self.dtype.to_string()));
         }
         bytemuck::try_cast_slice(&self.bytes).map_err(|error| wrong(error.to_string()))
+    }
+}
+
+/// Operands of a run.
+pub(crate) struct Operands<'a>(pub(crate) &'a [TensorRef<'a>]);
+
+impl Inputs for Operands<'_> {
+    fn input(&self, index: usize) -> &[u8] {
+        self.0[index].bytes
+    }
+}
+
+/// Results of a run.
+pub(crate) struct Results<'a, 'b> {
+    /// `None` where `into` has the memory.
+    pub(crate) own: Vec<Option<Tensor>>,
+    pub(crate) into: &'a mut [Option<TensorMut<'b>>],
+}
+
+impl Outputs for Results<'_, '_> {
+    fn output(&mut self, index: usize) -> &mut [u8] {
+        match (&mut self.own[index], self.into.get_mut(index)) {
+            (Some(own), _) => &mut own.bytes,
+            (None, Some(Some(into))) => into.bytes,
+            (None, _) => &mut [],
+        }
     }
 }
 

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use triune_graph::{Constant, ValueId};
 use triune_tensor::{OutOfMemory, Recipe, memory};
 
-use super::{ALIGNMENT, Lowering};
+use super::Lowering;
+use crate::ALIGNMENT;
 use crate::{
     Error, Program,
     view::{Home, View},

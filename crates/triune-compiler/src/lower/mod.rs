@@ -7,11 +7,9 @@ mod constants;
 mod conv;
 mod eltwise;
 mod gemm;
-pub(crate) mod in_place;
 mod index;
 mod mirror;
 mod movement;
-pub mod patch;
 mod pool;
 mod quant;
 mod recurrence;
@@ -34,6 +32,7 @@ use triune_tensor::{DType, QuantParams, Shape};
 use crate::{
     Error, Program,
     partition::{Pause, Turns},
+    patch,
     plan::Draft,
     program::{Operator, Wait},
     view::{Blocks, Home, View, merge_axes},
@@ -88,9 +87,6 @@ pub struct Lowered {
     /// What the segments behind the outputs' hold.
     pub tables: Vec<Bytes>,
 }
-
-/// Alignment of every buffer, in bytes: a cache line and a vector register.
-pub const ALIGNMENT: u64 = triune_device::exec::SEGMENT_ALIGNMENT;
 
 /// Lowers a prepared graph with fixed shapes. Weights go to the library, if there is one, else to the constants.
 pub fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Result<Lowered, Error> {

@@ -4,6 +4,7 @@
 
 mod array;
 mod engine;
+mod pipeline;
 mod report;
 mod search;
 mod tiling;

@@ -5,8 +5,8 @@
 //! beginning with those whose bounds are lowest, until no bound is below the best time.
 
 use super::engine::Engine;
+use super::pipeline;
 use super::tiling::{Amounts, Bands, Demand, MAX_TILES, Order, Tiling, quarters};
-use super::walk;
 use super::work::Cut;
 
 /// Smallest block, in bytes moved, of a command on a device that states no size of its buffers.
@@ -53,7 +53,7 @@ pub(super) fn best(engine: &Engine, demand: &Demand, room: &Room, overhead: u64)
             break;
         }
         let most = best.map_or(u64::MAX, |(cost, _)| cost[0]);
-        let cost = [walk::cycles(engine, demand, &tiling, overhead, most), traffic, tiling.tiles()];
+        let cost = [pipeline::cycles(engine, demand, &tiling, overhead, most), traffic, tiling.tiles()];
         if best.is_none_or(|(least, _)| cost < least) {
             best = Some((cost, tiling));
         }

@@ -10,7 +10,7 @@ use super::{
     homes::{Home, Homes},
 };
 use crate::{Error, HardNetwork};
-use triune_compiler::{Program, lower::patch};
+use triune_compiler::{Program, patch};
 
 /// Whether operators write an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

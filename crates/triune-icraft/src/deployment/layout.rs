@@ -18,8 +18,7 @@ use super::{
 };
 use crate::{Error, HardNetwork, load::Place};
 use triune_compiler::{
-    PlanOptions, Program,
-    lower::patch,
+    PlanOptions, Program, patch,
     plan::{Besides, Draft, Planned, Scope, place_within},
 };
 

@@ -1,5 +1,6 @@
 //! The server: accepts connections and gives each a board.
 
+mod output;
 mod runner;
 mod session;
 mod sites;

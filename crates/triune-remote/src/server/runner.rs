@@ -11,7 +11,7 @@ use std::{
 
 use triune_device::{Board, CancelToken, Error, Job, work};
 
-use super::session::{Output, contained};
+use super::output::{Output, contained};
 use crate::{lock, protocol::Answer};
 
 /// Jobs of one connection that wait.

@@ -1,13 +1,12 @@
 //! One connection, from its greeting to its end.
 
 use std::{
-    any::Any,
     cell::Cell,
     collections::HashSet,
     net::TcpStream,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Condvar, Mutex, PoisonError, TryLockError,
+        Arc, Condvar, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
@@ -21,6 +20,7 @@ use triune_device::{
 
 use super::{
     Event, Shared,
+    output::{Output, contained, words},
     runner::{Runner, Task},
     sites::Lease,
 };
@@ -72,81 +72,6 @@ pub(super) fn serve(shared: &Arc<Shared>, connection: u64, socket: TcpStream) {
     });
 }
 
-/// What a panic said.
-fn words(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".to_owned())
-}
-
-/// What one connection's threads send through.
-pub(super) struct Output {
-    shared: Arc<Shared>,
-    connection: u64,
-    wire: Arc<Wire>,
-    outgoing: Mutex<Outgoing>,
-    /// Requests that are being worked on.
-    busy: AtomicUsize,
-    /// Set when the connection ends.
-    ended: Mutex<bool>,
-    end: Condvar,
-}
-
-impl Output {
-    fn send(&self, kind: Kind, request: u64, payload: &[u8]) -> Result<(), Fault> {
-        let sent = lock(&self.outgoing).send(kind, request, [payload, &[]]);
-        if sent.is_err() {
-            self.wire.shutdown();
-        }
-        sent
-    }
-
-    /// Answers a request, in as many frames as it takes.
-    pub(super) fn answer(&self, request: u64, answer: Result<&[u8], &Error>) -> Result<(), Fault> {
-        match answer {
-            Ok(mut payload) => {
-                while let Some((part, rest)) = payload.split_at_checked(MAX_PAYLOAD)
-                    && !rest.is_empty()
-                {
-                    self.send(Kind::Part, request, part)?;
-                    payload = rest;
-                }
-                self.send(Kind::Done, request, payload)
-            }
-            Err(error) => self.send(Kind::Failed, request, &encode_error(error)),
-        }
-    }
-
-    /// A request is done.
-    pub(super) fn idle(&self) {
-        self.busy.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// Tells a client that waits that this side lives.
-    fn beat(&self, every: Duration) {
-        let mut ended = lock(&self.ended);
-        while !*ended {
-            ended = self.end.wait_timeout(ended, every).unwrap_or_else(PoisonError::into_inner).0;
-            if *ended || self.busy.load(Ordering::Relaxed) == 0 {
-                continue;
-            }
-            drop(ended);
-            let outgoing = match self.outgoing.try_lock() {
-                Ok(outgoing) => Some(outgoing),
-                Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-                // Something is being sent, which is as good.
-                Err(TryLockError::WouldBlock) => None,
-            };
-            if let Some(mut outgoing) = outgoing
-                && outgoing.idle() >= every / 2
-                && outgoing.send(Kind::Beat, 0, [&[], &[]]).is_err()
-            {
-                self.wire.shutdown();
-            }
-            ended = lock(&self.ended);
-        }
-    }
-}
-
 /// How often a client whose request waits for others is looked after.
 const GLANCE: Duration = Duration::from_millis(100);
 
@@ -162,16 +87,6 @@ fn attended<T>(output: &Output, act: impl FnOnce() -> Result<T, Error>) -> Resul
         output.send(Kind::Beat, 0, &[]).is_err()
     };
     cancel::during(None, Some(&gone), || contained(output, act))
-}
-
-/// Does what a board does; a panic of it becomes an error.
-pub(super) fn contained<T>(output: &Output, act: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {
-        let reason = words(&*panic);
-        let error = Error::Board(format!("the board failed: {reason}"));
-        output.shared.tell(&Event::Panicked { connection: output.connection, reason });
-        Err(error)
-    })
 }
 
 /// The payload of an answer.

@@ -5,10 +5,8 @@ use std::collections::HashSet;
 use triune_graph::{Graph, NodeId, Op, ValueId};
 use triune_tensor::{DType, QuantParams, Shape};
 
-use crate::{
-    outline::macs,
-    partition::{Crossings, Reasons, is_device},
-};
+use super::{Crossings, Reasons, is_device};
+use crate::outline::macs;
 
 /// What runs where, and what crosses.
 #[derive(Clone, Debug, Default, PartialEq)]
