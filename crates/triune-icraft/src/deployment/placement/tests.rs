@@ -183,6 +183,60 @@ fn results_are_made_where_they_are_wanted() {
 }
 
 #[test]
+fn values_that_are_not_all_of_their_area_stay_in_it() {
+    let whole = digits("zg330");
+    let made = whole.ops().iter().flat_map(|op| op.outputs.iter().copied()).collect();
+    let options = DeploymentOptions { outputs: made, ..DeploymentOptions::default() };
+    let mut deployment = HardDeployment::new(&whole.network, &whole.spec, &options).unwrap();
+    let ops = 0..deployment.ops().len();
+    let fills = |deployment: &HardDeployment, value: &ValuePlace| {
+        let area = &deployment.areas()[value.area.unwrap()];
+        value.segment == "output" && value.is_dense() && value.bytes == area.bytes
+    };
+    let outputs = deployment.values().iter().filter(|value| value.area.is_some());
+    let outputs: Vec<(i64, usize)> = outputs
+        .filter(|value| fills(&deployment, value))
+        .map(|value| (value.v_id, value.area.unwrap()))
+        .collect();
+    let [(one, first), (other, second), ..] = outputs[..] else { panic!("{outputs:?}") };
+    assert_ne!(first, second);
+    let at = |v_id, address| Wanted { v_id, address, bytes: 1 << 16 };
+
+    let placed = Placed::new(&Arc::new(deployment.clone()));
+    let far = placed.at.segments[0].region;
+    let place = placed.board.allocate(far, 1 << 20, PAGE).unwrap();
+    let moves = |wanted: &[Wanted]| placed.at.moves(ops.clone(), wanted).unwrap();
+    // Neither over the other.
+    assert_eq!(moves(&[at(one, place), at(other, place)]), [(first, place)]);
+    assert_eq!(
+        moves(&[at(one, place), at(other, place + (1 << 16))]),
+        [(first, place), (second, place + (1 << 16))]
+    );
+
+    let index = deployment.values.iter().position(|value| value.v_id == one).unwrap();
+    for change in [
+        |value: &mut ValuePlace| value.offset = 1,
+        |value: &mut ValuePlace| value.span += 1,
+        |value: &mut ValuePlace| (value.bytes, value.span) = (value.bytes - 1, value.span - 1),
+    ] {
+        let old = deployment.values[index].clone();
+        change(&mut deployment.values[index]);
+        let changed = Arc::new(deployment.clone());
+        let placed = Placement { deployment: Arc::clone(&changed), segments: placed.at.segments.clone() };
+        assert_eq!(placed.moves(ops.clone(), &[at(one, place)]).unwrap(), []);
+        // A chunk for a value holds what begins with it, less of it even.
+        let given = changed.seats(&[(one, 1 << 20)], false).unwrap()[first];
+        let value = &changed.values[index];
+        assert_eq!(given == Seat::Value(one), value.offset == 0 && value.is_dense());
+        deployment.values[index] = old;
+    }
+    // Of several chunks the first that does.
+    let (small, large) = (deployment.areas()[first].bytes - 1, 1 << 20);
+    let seats = deployment.seats(&[(one, small), (other, large), (one, large)], false).unwrap();
+    assert_eq!((seats[first], seats[second]), (Seat::Value(one), Seat::Value(other)));
+}
+
+#[test]
 fn rows_of_operators_have_their_streams_and_constants() {
     for device in ["zg330", "buyi"] {
         let deployment = digits(device);
