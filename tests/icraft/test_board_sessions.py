@@ -84,7 +84,7 @@ def test_the_mmu_turns_a_networks_logical_addresses_into_its_physical_ones(digit
 
     segments = [
         (region, linear(base) if region == "ddr" and size else base, size, kind)
-        for region, base, size, kind in own._placement.table({})
+        for region, base, size, kind in own._placement.native.segments
     ]
     output = physical[Segment.OUTPUT].memchunk
     result, again = bytearray(output.byte_size), bytearray(output.byte_size)

@@ -426,6 +426,27 @@ def test_outputs_are_made_where_they_are_wanted(network: Network, digits: Folder
         made.forward(given, [Tensor(given[0].dtype()).mallocOn(device.defaultMemRegion())])
 
 
+@pytest.mark.parametrize("others", ["plddr", "udma"])
+def test_results_in_one_memory_go_to_places_of_their_own(digits: Folders, others: str) -> None:
+    network = compiled(digits, "zg330")
+    ids = [op.op_id for op in network.ops if op.typeKey() == HARD]
+    # An operation without commands: its result is its operand's bytes.
+    values = [network.ops[network.getOpIndexById(op_id)].outputs[0] for op_id in ids[-3:]]
+    network.ops[-1].setInputs([*network.ops[-1].inputs, *values[:2]])
+    view, device = network.view(ids), opened("zg330")
+    assert [value.v_id for value in view.outputs()] == [value.v_id for value in values]
+    given = applied(session("zg330", network.view(0), device)).stepTo(
+        network.ops[network.getOpIndexById(ids[0]) - 1].op_id, [image(network)]
+    )
+    made = applied(session("zg330", view, device))
+    wanted = on_host(made.forward(given))
+    regions = [device.getMemRegion(name) for name in ("plddr", others, others)]
+    places = [Tensor(value.tensorType()).mallocOn(region) for value, region in zip(values, regions, strict=True)]
+    made.forward(given, places)
+    for got, own in zip(on_host(places), wanted, strict=True):
+        np.testing.assert_array_equal(got, own)
+
+
 @pytest.mark.parametrize("connected", [True, False])
 def test_a_result_takes_the_place_of_its_operand(digits: Folders, connected: bool) -> None:
     network = compiled(digits, "zg330")

@@ -659,6 +659,20 @@ proptest! {
         }
         let live: Vec<_> = model.iter().map(|(&start, own)| (start, own.len() as u64)).collect();
         prop_assert_eq!(board.live(UDMA), Ok(live));
+        let without: Vec<u64> = model.keys().copied().filter(|_| random.below(4) == 0).collect();
+        let own = &board.info().regions[UDMA.0];
+        let mut most = 0;
+        for first in (own.reserved..own.bytes).step_by(256).take_while(|first| *first < 1 << 20) {
+            let mut others = model.iter().filter(|(start, _)| !without.contains(start));
+            let end = others.try_fold(own.bytes, |end, (&start, own)| {
+                let inside = first >= start && first < start + own.len() as u64;
+                if inside { None } else { Some(if start > first { end.min(start) } else { end }) }
+            });
+            most = most.max(end.map_or(0, |end| end - first));
+        }
+        prop_assert_eq!(board.room(UDMA, 256, &without), Ok(most));
+        prop_assert_eq!(board.room(UDMA, 0, &[]), Ok(0));
+        prop_assert!(board.room(RegionId(99), 64, &[]).is_err());
         for (&start, own) in &model {
             let mut bytes = vec![0; own.len()];
             board.read(UDMA, start, &mut bytes).expect("in bounds");

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use triune_fork::Lock;
-use triune_tensor::text::List;
 
 use super::{
     load::{HardNetwork, Place},
@@ -168,13 +167,7 @@ impl HardOps {
 
     fn sized(&self, v_id: i64, bytes: usize) -> Result<&Place, Error> {
         let place = self.place(v_id)?;
-        if place.bytes() != Some(bytes) {
-            return Err(Error::Operand {
-                what: format!("value {v_id}"),
-                expected: format!("{} bytes of {}", place.bytes().unwrap_or_default(), List(&place.extents)),
-                got: format!("{bytes} bytes"),
-            });
-        }
+        place.expect(v_id, bytes)?;
         Ok(place)
     }
 }

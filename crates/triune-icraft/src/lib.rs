@@ -37,7 +37,8 @@ use triune_graph::{
 };
 
 pub use deployment::{
-    Area, Cost, DeployedOp, DeploymentOptions, HardDeployment, LogicSegment, OnChip, PAGE, Role, ValuePlace,
+    Area, Cost, DeployedOp, DeploymentOptions, Fault, HardDeployment, LogicSegment, OnChip, PAGE, Placement,
+    Role, Seat, ValuePlace, Wanted,
 };
 pub use estimate::program;
 pub use files::read;

@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use triune_device::command;
 use triune_graph::format::xir::{Attribute, Document, Operation, Value};
-use triune_tensor::memory;
+use triune_tensor::{memory, text::List};
 
 use super::{
     commands::STRIDES,
@@ -80,6 +80,18 @@ impl Place {
     pub(crate) fn bytes(&self) -> Option<usize> {
         let elements = self.extents.iter().try_fold(1_usize, |all, &extent| all.checked_mul(extent))?;
         elements.checked_mul(self.element_bytes)
+    }
+
+    /// Refuses another number of bytes than those of the elements of value `v_id`, which lie here.
+    pub(crate) fn expect(&self, v_id: i64, bytes: usize) -> Result<(), Error> {
+        if self.bytes() == Some(bytes) {
+            return Ok(());
+        }
+        Err(Error::Operand {
+            what: format!("value {v_id}"),
+            expected: format!("{} bytes of {}", self.bytes().unwrap_or_default(), List(&self.extents)),
+            got: format!("{bytes} bytes"),
+        })
     }
 
     /// Bytes from the first element to the end of the last.

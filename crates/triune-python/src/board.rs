@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use numpy::PyUntypedArray;
 use pyo3::{intern, marker::Ungil, prelude::*, types::PyDict};
 use triune::internals::{
+    compiler::Error as CompileError,
     device::{
         self, Error, Job, JobReport, LocalBoard, Records, RegionId, Segment, SegmentKind, SegmentTable,
         Settings, spec::Precision,
@@ -12,6 +13,7 @@ use triune::internals::{
     fork::{Brief, Lock},
     kernels::CancelToken,
     remote::{ClientTls, ConnectOptions, RemoteBoard},
+    runtime::Error as RuntimeError,
 };
 
 use crate::list::List;
@@ -22,7 +24,7 @@ use crate::{
 };
 
 /// A segment from Python: region, address, bytes, kind.
-type Place = (String, u64, u64, String);
+pub(crate) type Place = (String, u64, u64, String);
 /// Records from Python: region, address, bytes.
 type Range = (String, u64, u64);
 
@@ -44,7 +46,7 @@ pub(crate) struct Board {
 #[pyclass(frozen, module = "triune._native")]
 #[derive(Debug)]
 pub(crate) struct BoardReport {
-    inner: JobReport,
+    pub(crate) inner: JobReport,
 }
 
 #[pymethods]
@@ -99,49 +101,46 @@ impl Board {
     }
 
     /// Does what the board is asked for, until it is closed.
-    fn detached<T: Ungil + Send>(
+    pub(crate) fn detached<T: Ungil + Send, E: Ungil + Send + Into<RuntimeError>>(
         &self,
         py: Python<'_>,
-        call: impl Ungil + Send + FnOnce() -> Result<T, Error>,
-    ) -> PyResult<Result<T, Error>> {
-        match error::stoppable(py, Some(&self.closed), call)? {
-            Err(Error::Cancelled) => Err(closed()),
-            done => Ok(done),
-        }
+        call: impl Ungil + Send + FnOnce() -> Result<T, E>,
+    ) -> PyResult<T> {
+        error::stoppable(py, Some(&self.closed), call)?.map_err(|error| match error.into() {
+            RuntimeError::Compile(CompileError::Device(Error::Cancelled)) => closed(),
+            other => error::runtime(other),
+        })
     }
 }
 
 /// The region of a name.
 pub(crate) fn region(board: &dyn device::Board, name: &str) -> PyResult<RegionId> {
-    let info = board.info();
-    info.regions.iter().position(|region| region.name == name).map(RegionId).ok_or_else(|| {
-        error::device(Error::UnknownMemory {
-            device: info.device.clone(),
-            name: name.to_owned(),
-            known: info.regions.iter().map(|region| region.name.as_str()).collect::<Vec<_>>().join(", "),
-        })
+    board.info().region(name).map_err(error::device)
+}
+
+/// The kind of segments of a name.
+pub(crate) fn kind(name: &str) -> PyResult<SegmentKind> {
+    let known = KINDS.iter().find(|(known, _)| *known == name);
+    known.map(|(_, kind)| *kind).ok_or_else(|| {
+        let kinds = KINDS.map(|(name, _)| name).join(", ");
+        error::argument(format!(
+            "'{}' is no kind of a segment; there are {kinds}",
+            triune::internals::tensor::text::Name(name)
+        ))
     })
 }
 
 /// The segments of a job.
 pub(crate) fn segment_table(board: &dyn device::Board, places: &[Place]) -> PyResult<SegmentTable> {
     let segment = |(name, base, len, kind): &Place| {
-        let known = KINDS.iter().find(|(name, _)| name == kind);
-        let &(_, kind) = known.ok_or_else(|| {
-            let kinds = KINDS.map(|(name, _)| name).join(", ");
-            error::argument(format!(
-                "'{}' is no kind of a segment; there are {kinds}",
-                triune::internals::tensor::text::Name(kind)
-            ))
-        })?;
-        Ok(Segment { region: region(board, name)?, base: *base, len: *len, kind })
+        Ok(Segment { region: region(board, name)?, base: *base, len: *len, kind: self::kind(kind)? })
     };
     let segments: PyResult<Vec<Segment>> = places.iter().map(segment).collect();
     SegmentTable::new(segments?).map_err(error::device)
 }
 
 /// Any buffer as an array of bytes, without a copy.
-fn bytes_of<'py>(buffer: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {
+pub(crate) fn bytes_of<'py>(buffer: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {
     let py = buffer.py();
     if let Ok(array) = buffer.cast::<PyUntypedArray>() {
         return Ok(array.clone());
@@ -248,7 +247,7 @@ impl Board {
     fn allocate(&self, py: Python<'_>, region: &str, nbytes: u64, alignment: u64) -> PyResult<u64> {
         let board = self.open()?;
         let region = self::region(&*board, region)?;
-        self.detached(py, || board.allocate(region, nbytes, alignment))?.map_err(error::device)
+        self.detached(py, || board.allocate(region, nbytes, alignment))
     }
 
     /// Allocates bytes at an address.
@@ -257,7 +256,7 @@ impl Board {
     fn allocate_at(&self, py: Python<'_>, region: &str, start: u64, nbytes: u64) -> PyResult<()> {
         let board = self.open()?;
         let region = self::region(&*board, region)?;
-        self.detached(py, || board.allocate_at(region, start, nbytes))?.map_err(error::device)
+        self.detached(py, || board.allocate_at(region, start, nbytes))
     }
 
     /// Frees what was allocated at an address; returns its bytes.
@@ -266,14 +265,22 @@ impl Board {
     fn free(&self, py: Python<'_>, region: &str, start: u64) -> PyResult<u64> {
         let board = self.open()?;
         let region = self::region(&*board, region)?;
-        self.detached(py, || board.free(region, start))?.map_err(error::device)
+        self.detached(py, || board.free(region, start))
     }
 
     /// Address and bytes of everything that is allocated in a region, in the order of addresses.
     fn live(&self, py: Python<'_>, region: &str) -> PyResult<Vec<(u64, u64)>> {
         let board = self.open()?;
         let region = self::region(&*board, region)?;
-        self.detached(py, || board.live(region))?.map_err(error::device)
+        self.detached(py, || board.live(region))
+    }
+
+    /// The most bytes of a region that can be allocated at a multiple of `alignment`, a power of two, or could be if what lies at the
+    /// addresses `without` were freed.
+    fn room(&self, py: Python<'_>, region: &str, alignment: u64, without: List<u64>) -> PyResult<u64> {
+        let board = self.open()?;
+        let region = self::region(&*board, region)?;
+        self.detached(py, || board.room(region, alignment, &without))
     }
 
     /// Copies bytes at an address to a buffer, all of it.
@@ -284,7 +291,7 @@ impl Board {
         let region = self::region(&*board, region)?;
         let mut out = Output::new("out", &bytes_of(out)?)?;
         let bytes = out.bytes()?;
-        self.detached(py, || board.read(region, start, bytes))?.map_err(error::device)
+        self.detached(py, || board.read(region, start, bytes))
     }
 
     /// Copies a buffer to an address.
@@ -295,7 +302,7 @@ impl Board {
         let region = self::region(&*board, region)?;
         let data = Input::new("data", &bytes_of(data)?)?;
         let bytes = data.bytes()?;
-        self.detached(py, || board.write(region, start, bytes))?.map_err(error::device)
+        self.detached(py, || board.write(region, start, bytes))
     }
 
     /// Copies bytes within the board; the ranges may overlap.
@@ -313,7 +320,7 @@ impl Board {
         let board = self.open()?;
         let from = (region(&*board, source_region)?, source);
         let to = (region(&*board, target_region)?, target);
-        self.detached(py, || board.copy(from, to, nbytes))?.map_err(error::device)
+        self.detached(py, || board.copy(from, to, nbytes))
     }
 
     /// Says that bytes (region, address, bytes) hold nothing of value any more: until they are written again, a board that is
@@ -328,7 +335,7 @@ impl Board {
             .map(|(name, start, bytes)| Ok((region(&*board, name)?, *start, *bytes)))
             .collect();
         let ranges = ranges?;
-        self.detached(py, || board.forget(&ranges))?.map_err(error::device)
+        self.detached(py, || board.forget(&ranges))
     }
 
     /// What a register holds; the address counts from the board's window of registers.
@@ -336,7 +343,7 @@ impl Board {
     /// Raises `ArgumentError` if there is none.
     fn read_register(&self, py: Python<'_>, address: u64) -> PyResult<u32> {
         let board = self.open()?;
-        self.detached(py, || board.read_register(address))?.map_err(error::device)
+        self.detached(py, || board.read_register(address))
     }
 
     /// Sets a register and does what that does: the run registers start the core.
@@ -344,13 +351,13 @@ impl Board {
     /// Raises `ArgumentError` if there is none, or it cannot be written; what `run` raises.
     fn write_register(&self, py: Python<'_>, address: u64, value: u32) -> PyResult<()> {
         let board = self.open()?;
-        self.detached(py, || board.write_register(address, value))?.map_err(error::device)
+        self.detached(py, || board.write_register(address, value))
     }
 
     /// What is set, by the names that `configure` takes.
     fn settings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let board = self.open()?;
-        let settings = self.detached(py, || board.settings())?.map_err(error::device)?;
+        let settings = self.detached(py, || board.settings())?;
         let range = |records: Option<Records>| {
             let regions = &board.info().regions;
             records.and_then(|records| {
@@ -413,7 +420,7 @@ impl Board {
                 profiler: chosen(profiler, old.profiler),
             })
         };
-        self.detached(py, configure)?.map_err(error::device)
+        self.detached(py, configure)
     }
 
     /// Runs the streams of commands in `nbytes` bytes at `start` of the memory for instructions, and returns when they are done.
@@ -432,7 +439,7 @@ impl Board {
         let board = self.open()?;
         let segments = segments.map(|places| segment_table(&*board, &places)).transpose()?;
         let job = Job { start, bytes: nbytes, segments };
-        let inner = self.detached(py, || board.run(&job))?.map_err(error::device)?;
+        let inner = self.detached(py, || board.run(&job))?;
         Ok(BoardReport { inner })
     }
 
@@ -441,7 +448,7 @@ impl Board {
     /// Raises `ArgumentError` for another level.
     fn reset(&self, py: Python<'_>, level: u32) -> PyResult<()> {
         let board = self.open()?;
-        self.detached(py, || board.reset(level))?.map_err(error::device)
+        self.detached(py, || board.reset(level))
     }
 
     /// Lets go of the board and everything allocated on it. Calls under way are stopped; they, and every later call but this,

@@ -6,11 +6,11 @@ use pyo3::{buffer::PyBuffer, prelude::*, pybacked::PyBackedBytes, types::PyBytes
 use triune::internals::{
     device::{DeviceSpec, SegmentTable},
     graph::format::xir,
-    icraft::{self, DeploymentOptions, OnChip},
+    icraft::{self, DeploymentOptions, OnChip, Seat},
 };
 
 use crate::list::{self, List};
-use crate::{error, package::policy};
+use crate::{array::Input, board, error, package::policy};
 
 /// The operators with commands of a document, to be laid out for boards.
 #[pyclass(frozen, module = "triune._native")]
@@ -96,9 +96,12 @@ impl HardNetwork {
         let (ops, outputs) = (ops.map(|ops| ops.0), outputs.0);
         let options = DeploymentOptions { ops, outputs, reuse, on_chip, on_chip_bytes };
         let inner = error::detached(py, || icraft::HardDeployment::new(&self.inner, &self.spec, &options))?;
-        Ok(Deployment { inner: inner.map_err(error::runtime)? })
+        Ok(Deployment { inner: Arc::new(inner.map_err(error::runtime)?) })
     }
 }
+
+/// A wrong byte: its operator, its offset, what it should be and what it is.
+type Fault = (Option<i64>, u64, u8, u8);
 
 /// An operator of a deployment.
 #[pyclass(frozen, get_all, skip_from_py_object, module = "triune._native")]
@@ -129,22 +132,18 @@ pub(crate) struct DeployedValue {
     /// Logical address.
     logic: u64,
     nbytes: u64,
-    /// Bytes from its first element to the end of its last.
-    span: u64,
+    /// Whether its elements lie without gaps.
+    dense: bool,
     on_chip: bool,
     /// The value whose memory it shares.
     shares: Option<i64>,
-    /// Stored extents.
-    extents: Vec<usize>,
-    /// Bytes from one element to the next along each stored axis.
-    strides: Vec<u64>,
 }
 
 /// Operators laid out. It holds no memory of a board.
 #[pyclass(frozen, module = "triune._native")]
 #[derive(Debug)]
 pub(crate) struct Deployment {
-    inner: icraft::HardDeployment,
+    pub(crate) inner: Arc<icraft::HardDeployment>,
 }
 
 #[pymethods]
@@ -180,23 +179,32 @@ impl Deployment {
             offset: value.offset,
             logic: value.logic,
             nbytes: value.bytes,
-            span: value.span,
+            dense: value.is_dense(),
             on_chip: value.on_chip,
             shares: value.shares,
-            extents: value.extents.clone(),
-            strides: value.strides.clone(),
         };
         self.inner.values().iter().map(|each| (each.v_id, value(each))).collect()
     }
 
-    /// Chunks of the border: `input` or `output`, bytes, logical address.
+    /// Chunks of the border: `input` or `output`, and bytes.
     #[getter]
-    fn areas(&self) -> Vec<(&'static str, u64, u64)> {
-        let name = |role| match role {
-            icraft::Role::Input => "input",
-            icraft::Role::Output => "output",
+    fn areas(&self) -> Vec<(&'static str, u64)> {
+        self.inner.areas().iter().map(|area| (area.role.name(), area.bytes)).collect()
+    }
+
+    /// What each area lies in, given chunks for values (number and bytes): the value that its chunk was given for, or the offset in
+    /// the chunk of all of its role if `packed`, or neither for a chunk of its own. A chunk does for the area of a value without
+    /// gaps that it begins with, if all of it fits.
+    ///
+    /// Raises `ArgumentError` for values that lie in no area.
+    fn seats(&self, chunks: List<(i64, u64)>, packed: bool) -> PyResult<Vec<(Option<i64>, Option<u64>)>> {
+        let seats = self.inner.seats(&chunks, packed).map_err(error::runtime)?;
+        let pair = |seat| match seat {
+            Seat::Value(v_id) => (Some(v_id), None),
+            Seat::Edge(offset) => (None, Some(offset)),
+            Seat::Own => (None, None),
         };
-        self.inner.areas().iter().map(|area| (name(area.role), area.bytes, area.logic)).collect()
+        Ok(seats.into_iter().map(pair).collect())
     }
 
     /// Logical address and bytes of the segments `input`, `output`, `weight`, `ftmp` and `instr`.
@@ -205,23 +213,11 @@ impl Deployment {
         self.inner.segments().iter().map(|each| (each.name, (each.logic, each.bytes))).collect()
     }
 
-    /// What a run has to say of its segments, in order: kind and bytes. Those of the areas come one behind the other, the first of
-    /// them at `first_area`.
-    #[getter]
-    fn table(&self) -> Vec<(String, u64)> {
-        self.inner.sizes().in_order().map(|(kind, bytes)| (kind.to_string(), bytes)).collect()
-    }
-
-    /// Index of `table` that area 0 has.
-    #[classattr]
-    #[pyo3(name = "first_area")]
-    const FIRST_AREA: u8 = SegmentTable::FIRST_IO;
-
     /// Bytes of the segments that are no areas, by kind.
     #[getter]
     fn sizes(&self) -> BTreeMap<String, u64> {
-        let first = usize::from(SegmentTable::FIRST_IO);
-        self.table().into_iter().take(first).collect()
+        let own = self.inner.sizes().in_order().take(usize::from(SegmentTable::FIRST_IO));
+        own.map(|(kind, bytes)| (kind.to_string(), bytes)).collect()
     }
 
     /// What the instruction segment holds.
@@ -256,11 +252,30 @@ impl Deployment {
         Ok((at, bytes))
     }
 
-    /// What operators `first..last` make: index of `table`, first byte and bytes of each run without a gap. A board that is watched
-    /// has to hear of these before they run (`Board.forget`).
+    /// First byte and bytes of the constants of operators `first..last` among the weights, from the first to the end of the last.
     ///
     /// Raises `ArgumentError` if there are no such operators.
-    fn makes(&self, first: usize, last: usize) -> PyResult<Vec<(u8, u64, u64)>> {
-        self.inner.makes(first..last).map_err(error::runtime)
+    fn constants(&self, first: usize, last: usize) -> PyResult<(u64, u64)> {
+        let [at, bytes] = self.inner.constants(first..last).map_err(error::runtime)?;
+        Ok((at, bytes))
+    }
+
+    /// The number of the operator whose commands are a layer of a run of operators `first..last`, None if there is no such layer.
+    ///
+    /// Raises `ArgumentError` if there are no such operators.
+    fn layer(&self, first: usize, last: usize, layer: usize) -> PyResult<Option<i64>> {
+        self.inner.layer(first..last, layer).map_err(error::runtime)
+    }
+
+    /// The first byte of the segment `instructions` or `constants` that is not what was put there, given what is there: the operator
+    /// that it belongs to, its offset, what was put there and what is; None if there is none.
+    ///
+    /// Raises `ArgumentError` if there is no such kind.
+    fn fault(&self, py: Python<'_>, kind: &str, there: &Bound<'_, PyAny>) -> PyResult<Option<Fault>> {
+        let kind = board::kind(kind)?;
+        let there = Input::new("there", &board::bytes_of(there)?)?;
+        let bytes = there.bytes()?;
+        let fault = error::detached(py, || self.inner.fault(kind, bytes))?;
+        Ok(fault.map(|fault| (fault.op_id, fault.offset, fault.wanted, fault.found)))
     }
 }

@@ -26,6 +26,7 @@ mod list;
 mod model_file;
 mod onnx;
 mod package;
+mod placement;
 mod remote;
 mod report;
 mod session;
@@ -74,6 +75,8 @@ mod native {
     use super::onnx::onnx_versions;
     #[pymodule_export]
     use super::package::{Package, TensorIo, compile};
+    #[pymodule_export]
+    use super::placement::Placement;
     #[pymodule_export]
     use super::remote::BoardServer;
     #[pymodule_export]

@@ -32,6 +32,22 @@ pub struct BoardInfo {
     pub watched: bool,
 }
 
+impl BoardInfo {
+    /// The region of a name.
+    ///
+    /// # Errors
+    /// [`Error::UnknownMemory`] lists the names that exist.
+    pub fn region(&self, name: &str) -> Result<RegionId, Error> {
+        self.regions.iter().position(|region| region.name == name).map(RegionId).ok_or_else(|| {
+            Error::UnknownMemory {
+                device: self.device.clone(),
+                name: name.to_owned(),
+                known: self.regions.iter().map(|region| region.name.as_str()).collect::<Vec<_>>().join(", "),
+            }
+        })
+    }
+}
+
 /// One region of a board's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegionInfo {
@@ -143,6 +159,26 @@ pub trait Board: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`Error::UnknownMemory`].
     fn live(&self, region: RegionId) -> Result<Vec<(u64, u64)>, Error>;
+
+    /// The most bytes that can be allocated at a multiple of `alignment` (a power of two), or could be if what lies at the addresses
+    /// `without` were freed.
+    ///
+    /// # Errors
+    /// [`Error::UnknownMemory`].
+    fn room(&self, region: RegionId, alignment: u64, without: &[u64]) -> Result<u64, Error> {
+        let live = self.live(region)?;
+        // That there is such a region, `live` has said.
+        let own = self.info().regions.get(region.0);
+        let (mut at, end) = own.map_or((0, 0), |own| (own.reserved, own.bytes));
+        let mut most = 0;
+        for (start, bytes) in live.into_iter().filter(|(start, _)| !without.contains(start)).chain([(end, 0)])
+        {
+            let first = at.checked_next_multiple_of(alignment).unwrap_or(u64::MAX);
+            most = most.max(start.saturating_sub(first));
+            at = at.max(start.saturating_add(bytes));
+        }
+        Ok(most)
+    }
 
     /// Copies bytes at `start` to the host.
     ///

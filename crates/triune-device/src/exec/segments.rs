@@ -68,7 +68,8 @@ pub struct Segment {
 }
 
 impl Segment {
-    pub(super) const fn access(&self) -> RangeAccess {
+    /// Its bytes, and whether a program may write them.
+    pub const fn access(&self) -> RangeAccess {
         RangeAccess { region: self.region, start: self.base, len: self.len, exclusive: self.kind.writable() }
     }
 }

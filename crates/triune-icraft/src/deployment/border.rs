@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use triune_device::{Command, DeviceSpec, touches};
+use triune_device::{Command, DeviceSpec, SegmentKind, touches};
 
 use super::{
     DeploymentOptions, PAGE,
@@ -19,6 +19,24 @@ pub enum Role {
     Input,
     /// They write it.
     Output,
+}
+
+impl Role {
+    /// The name of the segment of all areas of the role, as [`LogicSegment::name`].
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Input => "input",
+            Self::Output => "output",
+        }
+    }
+
+    /// What a program does with such an area.
+    pub const fn kind(self) -> SegmentKind {
+        match self {
+            Self::Input => SegmentKind::Input,
+            Self::Output => SegmentKind::Output,
+        }
+    }
 }
 
 /// Memory that values from outside or for outside lie in.
@@ -138,14 +156,14 @@ impl Border {
         };
         let weight = LogicSegment { name: "weight", logic: take(weights)?, bytes: weights };
         let mut edges = Vec::new();
-        for (role, name) in [(Role::Input, "input"), (Role::Output, "output")] {
+        for role in [Role::Input, Role::Output] {
             let logic = take(0)?;
             let mut end = logic;
             for area in self.areas.iter_mut().filter(|area| area.role == role) {
                 area.logic = take(area.bytes)?;
                 end = area.logic + area.bytes;
             }
-            edges.push(LogicSegment { name, logic, bytes: end - logic });
+            edges.push(LogicSegment { name: role.name(), logic, bytes: end - logic });
         }
         let ftmp = LogicSegment { name: "ftmp", logic: take(maps)?, bytes: maps };
         let instr = LogicSegment { name: "instr", logic: take(instructions)?, bytes: instructions };

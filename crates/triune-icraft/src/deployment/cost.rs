@@ -22,6 +22,15 @@ pub struct Cost {
 }
 
 impl HardDeployment {
+    /// Names of the memories that a device has the segments in, by the segments' numbers.
+    pub(super) fn memories<'a>(&self, spec: &'a DeviceSpec) -> Vec<&'a str> {
+        let place = &spec.placement;
+        let near = place.resident.as_deref().unwrap_or(&place.scratch);
+        let mut memories = vec![&*place.instructions, &*place.constants, &*place.scratch, near];
+        memories.resize(memories.len() + self.areas.len(), &*place.io);
+        memories
+    }
+
     /// What the operators of a range cost on a device such as the deployment's, its clocks or engines changed perhaps.
     ///
     /// # Errors
@@ -32,10 +41,8 @@ impl HardDeployment {
         if window.is_empty() {
             return Ok(Cost::default());
         }
-        let place = &spec.placement;
-        let near = place.resident.as_deref().unwrap_or(&place.scratch);
-        let mut memories = vec![&*place.instructions, &*place.constants, &*place.scratch, near];
-        memories.resize(memories.len() + self.areas.len(), &*place.io);
+        let memories = self.memories(spec);
+        let near = memories[usize::from(Program::RESIDENT)];
         // Maps in the near memory leave the rest of it to the buffers.
         let touches = self.commands.iter().flat_map(|command| timing::touches(spec, command));
         let ends = touches.filter(|touch| touch.addr.segment() == Program::RESIDENT);

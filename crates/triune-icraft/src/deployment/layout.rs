@@ -10,7 +10,7 @@ use triune_device::{Addr, Command, DeviceSpec, command::CommandBuffer};
 use triune_memory::residency::Policy;
 
 use super::{
-    DeployedOp, DeploymentOptions, HardDeployment, LogicSegment, OnChip, Role,
+    DeployedOp, DeploymentOptions, HardDeployment, LogicSegment, OnChip,
     border::Border,
     encode,
     homes::{Home, homes, windows},
@@ -53,6 +53,16 @@ impl ValuePlace {
     /// Whether elements lie without gaps.
     pub fn is_dense(&self) -> bool {
         self.bytes == self.span
+    }
+
+    /// The number of its segment in a table of segments ([`Placement::segments`](super::Placement::segments)).
+    pub fn segment_number(&self) -> u8 {
+        match self.area {
+            Some(area) => Program::FIRST_IO + area as u8,
+            None if self.on_chip => Program::RESIDENT,
+            None if self.segment == "weight" => Program::CONSTANTS,
+            None => Program::SCRATCH,
+        }
     }
 }
 
@@ -314,8 +324,7 @@ fn value(
             let area = border.areas.get(index).ok_or_else(lost)?;
             let end = place.span().and_then(|span| within.checked_add(span));
             end.filter(|&end| end <= area.bytes).ok_or_else(lost)?;
-            let name = if area.role == Role::Input { "input" } else { "output" };
-            (name, Some(index), within, area.logic + within, false)
+            (area.role.name(), Some(index), within, area.logic + within, false)
         }
         (_, Some(Fate::Draft(index))) => {
             let buffer = planned.buffers.get(index as usize).ok_or_else(lost)?;

@@ -1,25 +1,26 @@
 //! Operators with commands laid out for a board: segments, the place of every value, a stream of commands for each operator.
 //!
 //! A deployment has some of a network's operators. What they read from others and give to others gets memory of its own;
-//! what stays between them is planned anew. Nothing here holds memory of a board: whoever deploys says where the segments lie.
+//! what stays between them is planned anew. Nothing here holds memory of a board: whoever deploys says where the segments lie
+//! ([`Placement`]).
 
 mod border;
 mod cost;
 mod homes;
 mod layout;
+mod placement;
 #[cfg(test)]
 mod tests;
 
 use std::{ops::Range, sync::Arc};
 
-use triune_device::{
-    Command, DeviceSpec, Layout, Segment, SegmentKind, SegmentTable, command, memory::RegionId,
-};
+use triune_device::{Command, DeviceSpec, Layout, command};
 use triune_memory::residency::Policy;
 
 pub use border::{Area, LogicSegment, Role};
 pub use cost::Cost;
 pub use layout::ValuePlace;
+pub use placement::{Fault, Placement, Seat, Wanted};
 
 use super::{HardNetwork, load::VendorStream, made::made};
 use crate::Error;
@@ -163,38 +164,13 @@ impl HardDeployment {
 
     /// Bytes of the segments.
     pub fn sizes(&self) -> Layout<u64> {
-        let kind = |role| match role {
-            Role::Input => SegmentKind::Input,
-            Role::Output => SegmentKind::Output,
-        };
         Layout {
             instructions: self.instructions.len() as u64,
             constants: self.weights().len() as u64,
             scratch: self.map_bytes,
             resident: self.on_chip_bytes(),
-            others: self.areas.iter().map(|area| (kind(area.role), area.bytes)).collect(),
+            others: self.areas.iter().map(|area| (area.role.kind(), area.bytes)).collect(),
         }
-    }
-
-    /// The segment table for a place in memory: the first bytes of the segments, those on the chip in the region `near`, the
-    /// others in `far`.
-    ///
-    /// # Errors
-    /// [`Error::Argument`](triune_compiler::Error::Argument) for another number of areas; [`Error::Device`](triune_compiler::Error::Device) for addresses that are no multiples of 64, or
-    /// segments of which one is written and which overlap.
-    pub fn table(&self, far: RegionId, near: RegionId, bases: Layout<u64>) -> Result<SegmentTable, Error> {
-        if bases.others.len() != self.areas.len() {
-            return Err(Error::argument(format!(
-                "{} addresses for {} inputs and outputs",
-                bases.others.len(),
-                self.areas.len()
-            )));
-        }
-        let segments = self.sizes().in_order().zip(bases.in_order()).map(|((kind, len), (_, base))| {
-            let region = if kind == SegmentKind::Resident { near } else { far };
-            Segment { region, base, len, kind }
-        });
-        Ok(SegmentTable::new(segments.collect())?)
     }
 
     /// First byte and bytes of the streams of some operators in the instruction segment; no bytes when none has commands.
@@ -202,11 +178,26 @@ impl HardDeployment {
     /// # Errors
     /// [`Error::Argument`](triune_compiler::Error::Argument) for a range that the deployment does not have.
     pub fn stream(&self, ops: Range<usize>) -> Result<[u64; 2], Error> {
-        let own = self.range(ops)?;
-        let streams = own.iter().map(|op| op.instructions).filter(|[_, bytes]| *bytes > 0);
-        let first = streams.clone().map(|[first, _]| first).min().unwrap_or_default();
-        let end = streams.map(|[first, bytes]| first + bytes).max().unwrap_or_default();
-        Ok([first, end - first])
+        Ok(hull(self.range(ops)?.iter().map(|op| op.instructions)))
+    }
+
+    /// First byte and bytes of the constants of some operators in the weight segment, from the first to the end of the last; no
+    /// bytes when none has constants.
+    ///
+    /// # Errors
+    /// As [`Self::stream`].
+    pub fn constants(&self, ops: Range<usize>) -> Result<[u64; 2], Error> {
+        Ok(hull(self.range(ops)?.iter().flat_map(|op| op.weights.iter().copied())))
+    }
+
+    /// The number of the operator whose commands are a layer of a run of some operators, the run's first being layer 0; `None` if the
+    /// run has no such layer.
+    ///
+    /// # Errors
+    /// As [`Self::stream`].
+    pub fn layer(&self, ops: Range<usize>, layer: usize) -> Result<Option<i64>, Error> {
+        let mut layers = self.range(ops)?.iter().filter(|op| op.instructions[1] > 0);
+        Ok(layers.nth(layer).map(|op| op.op_id))
     }
 
     /// What some operators make, each an index of the segment table, the first byte and the bytes, less what they read what
@@ -218,15 +209,16 @@ impl HardDeployment {
         let own = self.range(ops)?;
         let steps = own.iter().filter_map(|op| self.network.steps.iter().find(|step| step.op_id == op.op_id));
         made(&self.network, steps, |v_id| {
-            let at = self.values.binary_search_by_key(&v_id, |value| value.v_id).ok()?;
-            let value = &self.values[at];
-            let segment = match value.area {
-                Some(area) => Program::FIRST_IO + area as u8,
-                None if value.on_chip => Program::RESIDENT,
-                None if value.segment == "weight" => Program::CONSTANTS,
-                None => Program::SCRATCH,
-            };
-            Some((segment, value.offset))
+            let value = self.value(v_id).ok()?;
+            Some((value.segment_number(), value.offset))
+        })
+    }
+
+    /// Where a value lies.
+    fn value(&self, v_id: i64) -> Result<&ValuePlace, Error> {
+        let found = self.values.binary_search_by_key(&v_id, |value| value.v_id);
+        found.map(|at| &self.values[at]).map_err(|_| {
+            Error::argument(format!("no operator of the deployment reads or makes value {v_id}"))
         })
     }
 
@@ -240,6 +232,13 @@ impl HardDeployment {
             ))
         })
     }
+}
+
+/// First byte and bytes from the first piece that has some to the end of the last.
+fn hull(pieces: impl Iterator<Item = [u64; 2]>) -> [u64; 2] {
+    let ends = pieces.filter(|[_, bytes]| *bytes > 0).map(|[first, bytes]| [first, first + bytes]);
+    let hull = ends.reduce(|all, own| [all[0].min(own[0]), all[1].max(own[1])]);
+    hull.map_or([0, 0], |[first, end]| [first, end - first])
 }
 
 /// The streams of operators one after the other, and where each is.

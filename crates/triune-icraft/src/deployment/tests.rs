@@ -8,16 +8,13 @@ use std::{
     sync::Arc,
 };
 
-use triune_device::{
-    Addr, Command, DeviceSpec, Executor, Layout, Memory, RegionId, Stream, TimingOptions, command,
-};
+use triune_device::{Board, Command, DeviceSpec, Layout, LocalBoard, TimingOptions, command};
 use triune_graph::format::{onnx, xir::Document};
-use triune_kernels::{Isa, Pool};
 use triune_memory::residency::Policy;
 
-use super::{DeploymentOptions, HardDeployment, OnChip, PAGE, ValuePlace};
-use crate::{HardNetwork, HardOps, Stages, hardops::rows, load::Place};
-use triune_compiler::{PlanOptions, Program};
+use super::{DeploymentOptions, HardDeployment, OnChip, PAGE, Placement, ValuePlace};
+use crate::{HardNetwork, HardOps, Stages};
+use triune_compiler::PlanOptions;
 use triune_runtime::Device;
 
 fn networks() -> Vec<(String, DeviceSpec, Arc<HardNetwork>)> {
@@ -62,99 +59,58 @@ fn reference(spec: &DeviceSpec, network: &Arc<HardNetwork>) -> HashMap<i64, Vec<
     values
 }
 
-/// The far memory and the one on the chip.
-const REGIONS: [RegionId; 2] = [RegionId(0), RegionId(1)];
-
-/// A deployment in a memory of its own.
-struct Board {
-    memory: Arc<Memory>,
-    bases: Layout<u64>,
+/// A deployment on a board of its own, where feature maps begin as garbage.
+pub(super) struct Placed {
+    pub(super) board: LocalBoard,
+    pub(super) deployment: Arc<HardDeployment>,
+    pub(super) bases: Layout<u64>,
+    pub(super) at: Placement,
 }
 
-impl Board {
-    fn new(deployment: &HardDeployment) -> Self {
-        let memory = Arc::new(Memory::new(deployment.spec()).unwrap());
-        let [far, near] = REGIONS;
-        // Feature maps begin as garbage.
-        let mut at = 16 * PAGE;
-        let mut take = |bytes: u64| {
-            let base = at;
-            at += bytes.next_multiple_of(PAGE);
-            memory.write(far, base, &vec![0xA5; bytes as usize]).unwrap();
+impl Placed {
+    pub(super) fn new(deployment: &Arc<HardDeployment>) -> Self {
+        let board = LocalBoard::new(deployment.spec().clone(), true, 1).unwrap();
+        let put = |memory: &str, content: &[u8]| {
+            let region = board.info().region(memory).unwrap();
+            let base = board.allocate(region, content.len().max(1) as u64, PAGE).unwrap();
+            board.write(region, base, content).unwrap();
             base
         };
+        let garbage = |memory: &str, bytes: u64| put(memory, &vec![0xA5; bytes as usize]);
         let sizes = deployment.sizes();
         let bases = Layout {
-            instructions: take(sizes.instructions),
-            constants: take(sizes.constants),
-            scratch: take(sizes.scratch),
-            resident: 0,
-            others: sizes.others.into_iter().map(|(kind, bytes)| (kind, take(bytes))).collect(),
+            instructions: put("ddr", deployment.instructions()),
+            constants: put("ddr", deployment.weights()),
+            scratch: garbage("ddr", sizes.scratch),
+            resident: garbage("ocm", sizes.resident),
+            others: sizes.others.into_iter().map(|(kind, bytes)| (kind, garbage("ddr", bytes))).collect(),
         };
-        memory.write(near, 0, &vec![0xA5; deployment.on_chip_bytes() as usize]).unwrap();
-        memory.write(far, bases.instructions, deployment.instructions()).unwrap();
-        memory.write(far, bases.constants, deployment.weights()).unwrap();
-        Self { memory, bases }
+        let at = Placement::new(deployment, &board, bases.clone()).unwrap();
+        Self { board, deployment: Arc::clone(deployment), bases, at }
     }
 
-    fn place(&self, value: &ValuePlace, own: &Place) -> (RegionId, Place) {
-        let [far, near] = REGIONS;
-        let (region, base) = match value.area {
-            Some(area) => (far, self.bases.others[area].1),
-            None if value.on_chip => (near, self.bases.resident),
-            None if value.segment == "weight" => (far, self.bases.constants),
-            None => (far, self.bases.scratch),
-        };
-        (region, Place { offset: base + value.offset, ..own.clone() })
-    }
-
-    fn write(&self, value: &ValuePlace, own: &Place, bytes: &[u8]) {
-        let (region, place) = self.place(value, own);
-        let mut rest = bytes;
-        rows(&place, &mut |at, length| {
-            let (row, behind) = rest.split_at(length);
-            rest = behind;
-            Ok(self.memory.write(region, at, row)?)
-        })
-        .unwrap();
-    }
-
-    fn read(&self, value: &ValuePlace, own: &Place) -> Vec<u8> {
-        let (region, place) = self.place(value, own);
-        let mut bytes = Vec::new();
-        rows(&place, &mut |at, length| {
-            let mut row = vec![0; length];
-            self.memory.read(region, at, &mut row)?;
-            bytes.extend(row);
-            Ok(())
-        })
-        .unwrap();
+    pub(super) fn read(&self, v_id: i64) -> Vec<u8> {
+        let mut bytes = vec![0; self.deployment.value(v_id).unwrap().bytes as usize];
+        self.at.read(&self.board, v_id, &mut bytes).unwrap();
         bytes
     }
 }
 
 /// Runs operators one by one and compares every value that they make.
-fn check(label: &str, network: &HardNetwork, deployment: &HardDeployment, wanted: &HashMap<i64, Vec<u8>>) {
-    let board = Board::new(deployment);
-    let table = deployment.table(REGIONS[0], REGIONS[1], board.bases.clone()).unwrap();
+fn check(label: &str, deployment: &HardDeployment, wanted: &HashMap<i64, Vec<u8>>) {
+    let placed = Placed::new(&Arc::new(deployment.clone()));
     let places: HashMap<i64, &ValuePlace> =
         deployment.values().iter().map(|each| (each.v_id, each)).collect();
     let made: HashSet<i64> = deployment.ops().iter().flat_map(|op| op.outputs.clone()).collect();
     for (index, op) in deployment.ops().iter().enumerate() {
         for v_id in op.inputs.iter().filter(|v_id| !made.contains(v_id)) {
             assert!(places[v_id].area.is_some(), "{label}: {v_id}");
-            board.write(places[v_id], &network.values[v_id], &wanted[v_id]);
+            placed.at.write(&placed.board, *v_id, &wanted[v_id]).unwrap();
         }
-        let [first, len] = deployment.stream(index..index + 1).unwrap();
-        assert_eq!(len == 0, op.instructions[1] == 0);
-        if len > 0 {
-            let stream = Stream { addr: Addr::new(Program::INSTRUCTIONS, first), len };
-            let memory = Arc::clone(&board.memory);
-            Executor::new(memory, &table, stream, Isa::best()).unwrap().run(&Pool::new(1), None).unwrap();
-        }
+        let report = placed.at.run(&placed.board, index..index + 1).unwrap();
+        assert_eq!(report.is_none(), op.instructions[1] == 0);
         for v_id in &op.outputs {
-            let got = board.read(places[v_id], &network.values[v_id]);
-            assert!(got == wanted[v_id], "{label}: operator {}, value {v_id}", op.op_id);
+            assert!(placed.read(*v_id) == wanted[v_id], "{label}: operator {}, value {v_id}", op.op_id);
         }
     }
 }
@@ -172,7 +128,7 @@ fn every_layout_gives_every_value() {
             for policy in [Policy::None, Policy::BestScore] {
                 let deployment = HardDeployment::new(&network, &spec, &options(policy, reuse)).unwrap();
                 let label = format!("{name}, {policy:?}, reuse {reuse}");
-                check(&label, &network, &deployment, &wanted);
+                check(&label, &deployment, &wanted);
                 sizes.push(deployment.map_bytes);
                 assert_eq!(deployment.on_chip_bytes() > 0, policy != Policy::None, "{label}");
                 for run in deployment.runs() {
@@ -182,7 +138,7 @@ fn every_layout_gives_every_value() {
         }
         assert!(sizes[0] < sizes[2] && sizes[1] <= sizes[3], "{name}: {sizes:?}");
         let compiled = DeploymentOptions { on_chip: OnChip::Compiled, ..DeploymentOptions::default() };
-        check(&name, &network, &HardDeployment::new(&network, &spec, &compiled).unwrap(), &wanted);
+        check(&name, &HardDeployment::new(&network, &spec, &compiled).unwrap(), &wanted);
     }
 }
 
@@ -197,7 +153,7 @@ fn parts_of_a_network_give_its_values() {
             let ops = (0..ids.len()).filter(|&at| pick(at)).map(|at| ids[at]).collect();
             let own = DeploymentOptions { ops: Some(ops), ..DeploymentOptions::default() };
             let deployment = HardDeployment::new(&network, &spec, &own).unwrap();
-            check(&format!("{name}, part {number}"), &network, &deployment, &wanted);
+            check(&format!("{name}, part {number}"), &deployment, &wanted);
         }
     }
 }
@@ -276,10 +232,11 @@ fn wrong_requests_are_named() {
     let missing = DeploymentOptions { ops: Some(vec![1 << 40]), ..DeploymentOptions::default() };
     let error = HardDeployment::new(&network, &spec, &missing).unwrap_err();
     assert!(error.to_string().contains("no HardOp"), "{error}");
-    let deployment = HardDeployment::new(&network, &spec, &DeploymentOptions::default()).unwrap();
-    let mut bases = Board::new(&deployment).bases;
+    let deployment = Arc::new(HardDeployment::new(&network, &spec, &DeploymentOptions::default()).unwrap());
+    let placed = Placed::new(&deployment);
+    let mut bases = placed.bases;
     bases.others.pop();
-    assert!(deployment.table(REGIONS[0], REGIONS[1], bases).is_err());
+    assert!(Placement::new(&deployment, &placed.board, bases).is_err());
     assert!(deployment.stream(0..1000).is_err());
 }
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import hashlib
 import sys
 import weakref
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from triune import _native
 from triune.icraft._npu.chunks import address
 from triune.icraft._xrt.errors import ORDER, RANGE, failure
 from triune.icraft._xrt.memory import MemChunk
 
 if TYPE_CHECKING:
-    from triune import _native
     from triune.icraft._npu.port import Port
     from triune.icraft._xrt.tensor import Tensor
 
@@ -45,6 +44,11 @@ class Spot:
 
     chunk: MemChunk
     offset: int
+
+    @property
+    def address(self) -> int:
+        """The address of its first byte."""
+        return address(self.chunk) + self.offset
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,8 @@ class Content:
     digest: bytes
 
 
+_SEGMENTS: Final = ("INSTR", "WEIGHT", "FTMP", "OCM")
+"""The vendor's names of the segments that are no areas, by their numbers."""
 _UPLOADED: dict[int, tuple[weakref.ref[MemChunk], weakref.ref[Content]]] = {}
 """What chunks hold, by identity."""
 
@@ -114,10 +120,10 @@ def share_chip(port: Port, size: int) -> MemChunk | None:
         except Exception:
             # Somebody else, in another process, was faster.
             for one in placed:
-                one.on_chip = port.near(one.chip_bytes, True)
+                one.lie_on_chip(port.near(one.chip_bytes, True))
             return None
         for one in placed:
-            one.on_chip = chunk
+            one.lie_on_chip(chunk)
         return chunk
 
 
@@ -147,7 +153,6 @@ class Placement:
         self.values = deployment.values
         self.ops = deployment.ops
         self.areas = deployment.areas
-        self._table = deployment.table
         sizes = self.deployment.sizes
         # Another plan has other instructions, not other weights.
         same = owner is not None and owner.deployment.instructions == deployment.instructions
@@ -161,11 +166,9 @@ class Placement:
         self.maps = requests.segments.get("ftmp") or port.far(sizes["scratch"])
         self.shares_chip, self.turn = shares_chip, turn
         self.on_chip = port.near(sizes["resident"], shares_chip) if sizes["resident"] else None
-        self.spots: list[Spot] = []
-        self.staged: dict[int, MemChunk] = {}
-        self.edges: dict[str, MemChunk] = {}
         self._contents: list[Content] = []
         self._place_areas(packed)
+        self.lie_on_chip(self.on_chip)
         self._check_overlap()
         self._upload("weight", self.weights, deployment.weights)
         self._upload("instr", self.instructions, deployment.instructions)
@@ -183,34 +186,39 @@ class Placement:
         return self.on_chip is not None and sys.getrefcount(self.on_chip) > 2
 
     def _place_areas(self, packed: bool) -> None:
-        areas = self.areas
-        given: dict[int, MemChunk] = {}
-        for v_id, chunk in self.requests.values.items():
-            value = self.values[v_id]
-            assert value.area is not None
-            whole = value.offset == 0 and areas[value.area][1] <= chunk.byte_size and value.nbytes == value.span
-            if whole and value.area not in given:
-                given[value.area] = chunk
-            else:
-                self.staged[v_id] = chunk
-        for name, (_, bytes_) in self.deployment.segments.items():
-            if packed and name in ("input", "output") and bytes_:
-                given_edge = self.requests.edges.get(name)
-                self.edges[name] = self._port.far(bytes_) if given_edge is None else given_edge[0]
-        for index, (role, bytes_, logic) in enumerate(areas):
-            if index in given:
-                self.spots.append(Spot(given[index], 0))
-            elif role in self.edges:
-                _, shift = self.requests.edges.get(role, (None, 0))
-                base, _ = self.deployment.segments[role]
-                self.spots.append(Spot(self.edges[role], logic - base + shift))
+        given, edges = self.requests.values, dict(self.requests.edges)
+        seats = self.deployment.seats([(v_id, chunk.byte_size) for v_id, chunk in given.items()], packed)
+        self.spots: list[Spot] = []
+        for (role, bytes_), (v_id, offset) in zip(self.areas, seats, strict=True):
+            if v_id is not None:
+                self.spots.append(Spot(given[v_id], 0))
+            elif offset is not None:
+                if role not in edges:
+                    edges[role] = self._port.far(self.deployment.segments[role][1]), 0
+                chunk, shift = edges[role]
+                self.spots.append(Spot(chunk, offset + shift))
             else:
                 self.spots.append(Spot(self._port.far(bytes_), 0))
+        whole = {v_id for v_id, _ in seats}
+        self.staged = {v_id: chunk for v_id, chunk in given.items() if v_id not in whole}
+
+    def lie_on_chip(self, chunk: MemChunk | None) -> None:
+        """Let what is on the chip lie in a chunk, the rest where it does."""
+        self.on_chip = chunk
+        self.native = _native.Placement(
+            self.deployment,
+            self._port.board,
+            instructions=address(self.instructions),
+            constants=address(self.weights),
+            scratch=address(self.maps),
+            resident=0 if chunk is None else address(chunk),
+            areas=[spot.address for spot in self.spots],
+        )
 
     def _chunks(self) -> list[tuple[str, MemChunk]]:
         """Return the chunks of all segments, by name."""
         near = [] if self.on_chip is None else [("OCM", self.on_chip)]
-        areas = [(role.upper(), spot.chunk) for (role, _, _), spot in zip(self.areas, self.spots, strict=True)]
+        areas = [(role.upper(), spot.chunk) for (role, _), spot in zip(self.areas, self.spots, strict=True)]
         staged = [(f"value {v_id}", chunk) for v_id, chunk in self.staged.items()]
         return [
             ("INSTR", self.instructions),
@@ -237,36 +245,22 @@ class Placement:
         if not tensor.isOn(self._port.far_region):
             return
         first = address(tensor.chunk()) + tensor.offset()
-        sizes = self.deployment.sizes
-        for name, chunk, kind in (
-            ("INSTR", self.instructions, "instructions"),
-            ("WEIGHT", self.weights, "constants"),
-        ):
-            start, size = address(chunk), sizes[kind]
-            if first < start + size and start < first + tensor._bytes():
-                raise failure(
-                    RANGE, f"{what}: the tensor at {first:#x} lies on {name} at {start:#x}, which it would overwrite"
-                )
+        number = self.native.damaged(first, tensor._bytes())
+        if number is not None:
+            start = self.native.segments[number][1]
+            raise failure(
+                RANGE,
+                f"{what}: the tensor at {first:#x} lies on {_SEGMENTS[number]} at {start:#x}, which it would overwrite",
+            )
 
     def _check_overlap(self) -> None:
         """Raise InternalError if instructions or weights share bytes with each other or with what runs write."""
-        areas = [(self.areas[index][0].upper(), index) for index in range(len(self.areas))]
-        names = ["INSTR", "WEIGHT", "FTMP", "OCM", *(name for name, _ in areas)]
-        far = [
-            (name, first, first + size)
-            for name, (region, first, size, _) in zip(names, self.table({}), strict=True)
-            if region == self._port.far_name and size
-        ]
-        for index, (name, first, end) in enumerate(far):
-            if name not in ("INSTR", "WEIGHT"):
-                break
-            for other, start, stop in far[index + 1 :]:
-                if start < end and first < stop:
-                    raise failure(
-                        RANGE,
-                        f"{name}, bytes {first:#x} to {end:#x}, and {other}, bytes {start:#x} to {stop:#x}, overlap: each "
-                        "segment needs memory of its own",
-                    )
+        found = self.native.collision()
+        if found is not None:
+            names, segments = [*_SEGMENTS, *(role.upper() for role, _ in self.areas)], self.native.segments
+            places = ((names[number], *segments[number][1:3]) for number in found)
+            one, other = (f"{name}, bytes {first:#x} to {first + size:#x}, " for name, first, size in places)
+            raise failure(RANGE, f"{one}and {other}overlap: each segment needs memory of its own")
 
     def _upload(self, segment: str, chunk: MemChunk, data: bytes) -> None:
         if not data:
@@ -305,67 +299,22 @@ class Placement:
 
     def address(self, v_id: int) -> int:
         """Return a value's address."""
-        spot = self.spot(v_id)
-        return address(spot.chunk) + spot.offset
-
-    def table(self, moved: Mapping[int, Spot]) -> list[tuple[str, int, int, str]]:
-        """Return what a run is told of its segments; `moved` are areas that lie elsewhere this time."""
-        near = 0 if self.on_chip is None else address(self.on_chip)
-        firsts = [address(self.instructions), address(self.weights), address(self.maps), near]
-        for index, spot in enumerate(self.spots):
-            spot = moved.get(index, spot)
-            firsts.append(address(spot.chunk) + spot.offset)
-        return [
-            (self._port.near_name if kind == "resident" else self._port.far_name, first, size, kind)
-            for (kind, size), first in zip(self._table, firsts, strict=True)
-        ]
-
-    def can_move(self, area: int, spot: Spot) -> bool:
-        """Return whether an area may lie somewhere else for a run: aligned, and apart from every other segment."""
-        size = self.areas[area][1]
-        first = address(spot.chunk) + spot.offset
-        if first % 64 or spot.offset + size > spot.chunk.byte_size:
-            return False
-        others = self.table({})
-        far = self._port.far_name
-        return all(
-            index == self.deployment.first_area + area
-            or region != far
-            or first + size <= start
-            or start + length <= first
-            for index, (region, start, length, _) in enumerate(others)
-        )
+        return self.native.address(v_id)
 
     # ---- checks
 
     def faults(self) -> list[Fault]:
         """Compare instructions and weights in memory with what was put there: the first wrong byte of each segment."""
         found = []
-        for segment, chunk, data in (
-            ("WEIGHT", self.weights, self.deployment.weights),
-            ("INSTR", self.instructions, self.deployment.instructions),
+        for segment, kind, chunk in (
+            ("WEIGHT", "constants", self.weights),
+            ("INSTR", "instructions", self.instructions),
         ):
-            there = np.empty(len(data), np.uint8)
-            if not data:
-                continue
-            chunk.read(there, 0, len(data))
-            wanted = np.frombuffer(data, np.uint8)
-            wrong = np.flatnonzero(there != wanted)
-            if wrong.size:
-                offset = int(wrong[0])
-                owner = self._owner(segment, offset)
-                found.append(
-                    Fault(segment, owner, offset, address(chunk) + offset, int(wanted[offset]), int(there[offset]))
-                )
+            there = np.empty(self.deployment.sizes[kind], np.uint8)
+            if there.size:
+                chunk.read(there, 0, there.size)
+            fault = self.deployment.fault(kind, there)
+            if fault is not None:
+                op_id, offset, wanted, byte = fault
+                found.append(Fault(segment, op_id, offset, address(chunk) + offset, wanted, byte))
         return found
-
-    def _owner(self, segment: str, offset: int) -> int | None:
-        for op in self.ops:
-            pieces = op.weights if segment == "WEIGHT" else [op.instructions]
-            if any(first <= offset < first + size for first, size in pieces):
-                return op.op_id
-        return None
-
-    def sizes(self) -> dict[str, int]:
-        """Return the bytes of each segment."""
-        return {name: size for name, (_, size) in self.deployment.segments.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
@@ -27,8 +26,6 @@ class Port:
         self.url = device._url
         self.far_region = _region(device, "plddr")
         self.near_region = _region(device, "ocm")
-        self.far_name = self.far_region._on_board
-        self.near_name = self.near_region._on_board
 
     @staticmethod
     def of(device: Any) -> Port | None:
@@ -78,19 +75,8 @@ class Port:
 
     def near_free(self, without: Iterable[MemChunk] = ()) -> int:
         """Return how many bytes lie free together on the chip, or would without some chunks."""
-        region = self.near_region
-        gone = {address(chunk) for chunk in without}
-        live = self.device._native(lambda board: board.live(region._on_board))
-        used = [(start, size) for start, size in live if start not in gone]
-        at, most = region._reserved, 0
-        for start, size in [*used, (region._region_bytes, 0)]:
-            first = math.ceil(at / PAGE) * PAGE
-            most, at = max(most, start - first), max(at, start + size)
-        return most
-
-    def run(self, start: int, size: int, table: list[tuple[str, int, int, str]]) -> _native.BoardReport:
-        """Run the streams of commands in `size` bytes at an address. Raises `_native.Error` as the board does."""
-        return self._board.run(start, size, table)
+        region, gone = self.near_region._on_board, [address(chunk) for chunk in without]
+        return self.device._native(lambda board: board.room(region, PAGE, gone))
 
     @property
     def placements(self) -> weakref.WeakSet[Any]:
@@ -99,16 +85,8 @@ class Port:
         return found
 
     @property
-    def watched(self) -> bool:
-        """Whether the board's memory is under the sanitizer's eyes."""
-        return self._board.watched
-
-    def forget(self, ranges: list[tuple[str, int, int]]) -> None:
-        """Say that bytes hold nothing of value any more, as `_native.Board.forget`."""
-        self._board.forget(ranges)
-
-    @property
-    def _board(self) -> _native.Board:
+    def board(self) -> _native.Board:
+        """The board itself. Raises InternalError once the device is closed."""
         board = self.device._board
         if board is None:
             self.device._check_open("forward")

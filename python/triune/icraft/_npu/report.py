@@ -88,32 +88,29 @@ class Report:
     def _operations(self) -> dict[int, Any]:
         backend, ops = self._backend, self._deployment.ops
         found = {
-            op.op_id: self._operation(own, [op], (index, op.layers), [])
+            op.op_id: self._operation(own, ops, (index, index + 1), [])
             for index, (own, op) in enumerate(zip(backend._hard_ops, ops, strict=True))
         }
         for number, (merged, first, last) in backend._merged.items():
-            row = ops[first:last]
-            found[number] = self._operation(merged, row, (first, row[-1].layers), [op.op_id for op in row])
+            found[number] = self._operation(merged, ops, (first, last), [op.op_id for op in ops[first:last]])
         return found
 
-    def _operation(self, own: Any, row: list[Any], sync_idx: tuple[int, int], merge_from: list[int]) -> Any:
-        instructions = [op.instructions for op in row if op.instructions[1]]
-        weights = [piece for op in row for piece in op.weights]
+    def _operation(self, own: Any, ops: list[Any], span: tuple[int, int], merge_from: list[int]) -> Any:
         logic = {name: first for name, (first, _) in self._deployment.segments.items()}
-        first = min((start for start, _ in instructions), default=0)
-        first_weight = min((start for start, _ in weights), default=0)
+        first, size = self._deployment.stream(*span)
+        first_weight, weights = self._deployment.constants(*span)
         placed = self._placed
         return self._kinds.operation._of(
             net_hardop=own,
             instr_logic_addr=logic["instr"] + first,
-            instr_size=sum(size for _, size in instructions),
+            instr_size=size,
             instr_phy_addr=0 if placed is None else address(placed.instructions) + first,
             weights_logic_addr=logic["weight"] + first_weight if weights else 0,
-            weights_size=max((start + size for start, size in weights), default=0) - first_weight,
+            weights_size=weights,
             weight_phy_addr=0 if placed is None or not weights else address(placed.weights) + first_weight,
-            sync_idx=sync_idx,
+            sync_idx=(span[0], ops[span[1] - 1].layers),
             merge_from=merge_from,
-            instr_data=self._instructions[first : first + sum(size for _, size in instructions)],
+            instr_data=self._instructions[first : first + size],
             user_used=self.user_used("instr"),
         )
 
@@ -156,7 +153,7 @@ class Report:
         if name not in ("input", "output"):
             return address(self.chunks(name)[0])
         areas = zip(self._deployment.areas, placed.spots, strict=True)
-        return min((address(spot.chunk) + spot.offset for (role, _, _), spot in areas if role == name), default=0)
+        return min((spot.address for (role, _), spot in areas if role == name), default=0)
 
     def chunks(self, name: str) -> list[MemChunk]:
         """Return the chunks of a segment."""
@@ -166,7 +163,7 @@ class Report:
         if single is not None:
             return [single]
         areas = zip(self._deployment.areas, placed.spots, strict=True)
-        return [spot.chunk for (role, _, _), spot in areas if role == name]
+        return [spot.chunk for (role, _), spot in areas if role == name]
 
     def forward_info(self, **more: Any) -> Any:
         """Return what running needs to know."""

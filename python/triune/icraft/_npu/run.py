@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from triune.icraft._npu.backend import NpuBackend
     from triune.icraft._xir.operation import Operation
     from triune.icraft._xir.values import Value
-    from triune.icraft._xrt.memory import MemChunk
 
 __all__ = ["run_operations"]
 
@@ -84,54 +82,50 @@ class _Run:
 
     def __init__(self, backend: NpuBackend, placement: Placement, first: int, last: int) -> None:
         self._backend, self._placement, self._span = backend, placement, (first, last)
-        self._moved: dict[int, Spot] = {}
+        self._native, self._moved = placement.native, dict[int, Spot]()
         self._layers = (0, 0)
         self.copies, self.nanoseconds, self.launch = 0.0, 0, 0.0
 
     def put(self, value: Value, tensor: Tensor) -> None:
         """Bring an operand to its place, unless it lies there."""
-        spot = self._placement.spot(value.v_id)
+        spot, dense = self._placement.spot(value.v_id), self._placement.values[value.v_id].dense
         tensor._await("forward")
-        if _lies_at(tensor, spot) and self._dense(value.v_id):
+        if dense and _lies_at(tensor, spot):
             return
         start = time.perf_counter()
-        if self._dense(value.v_id):
+        if dense:
             spot.chunk.copyFrom(spot.offset, tensor.chunk(), tensor.offset(), tensor._bytes())
         else:
-            self._scatter(value.v_id, spot, on_host(tensor.to(HostDevice.MemRegion()), "forward"))
+            self._scatter(value.v_id, on_host(tensor.to(HostDevice.MemRegion()), "forward"))
         self.copies += time.perf_counter() - start
 
     def move(self, made: Sequence[Value], places: Sequence[Tensor]) -> None:
         """Let results be made right where they are wanted, as far as that can be."""
-        placement = self._placement
-        own = {v_id for op in placement.ops[slice(*self._span)] for v_id in op.outputs}
-        for value, place in zip(made, places, strict=False):
-            info = placement.values[value.v_id]
-            if info.area is None or not place.isOn(self._backend._port.far_region):
-                continue
-            spot = Spot(place.chunk(), place.offset())
-            beside = [other.v_id for other in placement.values.values() if other.area == info.area]
-            fits = info.offset == 0 and info.nbytes == placement.areas[info.area][1]
-            if fits and own.issuperset(beside) and self._dense(value.v_id) and placement.can_move(info.area, spot):
-                if self._moved and any(_overlap(spot, other, info.nbytes) for other in self._moved.values()):
-                    continue
-                self._moved[info.area] = spot
+        far = self._backend._port.far_region
+        spots = [
+            (value.v_id, Spot(place.chunk(), place.offset()))
+            for value, place in zip(made, places, strict=False)
+            if place.isOn(far)
+        ]
+        wanted = [(v_id, spot.address, spot.chunk.byte_size - spot.offset) for v_id, spot in spots]
+        by_address = {spot.address: spot for _, spot in spots}
+        moves = self._native.moves(*self._span, wanted) if wanted else {}
+        if moves:
+            self._native = self._native.moved(moves)
+            self._moved = {area: by_address[first] for area, first in moves.items()}
 
     def compute(self, name: str) -> None:
         """Run the commands."""
-        start, size = self._placement.deployment.stream(*self._span)
-        if size == 0:
+        if self._placement.deployment.stream(*self._span)[1] == 0:
+            # The core is not waited for.
             return
-        table = self._placement.table(self._moved)
         port = self._backend._port
         try:
             with port.core:
-                if port.watched:
-                    made = self._placement.deployment.makes(*self._span)
-                    port.forget([(table[index][0], table[index][1] + first, count) for index, first, count in made])
-                report = port.run(address(self._placement.instructions) + start, size, table)
+                report = self._native.run(port.board, *self._span)
         except _native.Error as error:
             raise failure(BACKEND, f"{self._blamed(name, error)}: {error}") from error
+        assert report is not None
         self.nanoseconds = report.nanoseconds
         if modelled() and report.layers and report.cycles:
             # Until the first operator begins.
@@ -141,70 +135,46 @@ class _Run:
     def _blamed(self, name: str, error: _native.Error) -> str:
         """Return the name of the operation whose commands an error is about: of a merged one, the one that was merged."""
         layer = error.layer
-        own = [op for op in self._placement.ops[slice(*self._span)] if op.instructions[1]]
-        if layer is None or layer >= len(own):
-            return name
+        blamed = None if layer is None else self._placement.deployment.layer(*self._span, layer)
         ops = self._backend.network_view.network().ops
-        return next((operation_name(op) for op in ops if op.op_id == own[layer].op_id), name)
+        return next((operation_name(op) for op in ops if op.op_id == blamed), name)
 
     def result(self, value: Value, place: Tensor | None) -> Tensor:
         """Return a result where it lies, or in the tensor that it is wanted in."""
-        info = self._placement.values[value.v_id]
-        spot = self._placement.spot(value.v_id)
+        info, spot = self._placement.values[value.v_id], self._placement.spot(value.v_id)
         if info.area in self._moved:
-            assert place is not None
+            moved = self._moved[info.area]
+            spot = Spot(moved.chunk, moved.offset + info.offset)
+        if place is not None and info.dense and _lies_at(place, spot):
             return place
-        start = time.perf_counter()
-        dense, staged = self._dense(value.v_id), self._placement.staged.get(value.v_id)
-        if dense:
+        start, staged = time.perf_counter(), self._placement.staged.get(value.v_id)
+        if info.dense:
             found = Tensor(value.tensorType(), spot.chunk, spot.offset, _Layers(*self._layers))
         else:
-            found = Tensor._of(value.tensorType(), self._gather(value, spot))
+            found = Tensor._of(value.tensorType(), self._gather(value))
         if place is None and staged is not None:
             place = Tensor(value.tensorType(), staged, 0)
         if place is None and info.on_chip and self._placement.shares_chip:
             place = Tensor(value.tensorType(), self._backend._port.far(info.nbytes), 0)
-        copied = place is not None and not (dense and _lies_at(place, spot))
-        if place is not None and copied:
+        if place is not None:
             place.copyFrom(0, found, 0, found._bytes())
-        if copied or not dense:
+        if place is not None or not info.dense:
             self.copies += time.perf_counter() - start
         return place if place is not None else found
 
     # ---- values with gaps between their elements
 
-    def _dense(self, v_id: int) -> bool:
-        info = self._placement.values[v_id]
-        return info.nbytes == info.span
-
-    def _strided(self, v_id: int, span: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the bytes of a value's elements as they lie in its span: stored extents, then the bytes of an element."""
-        info = self._placement.values[v_id]
-        element = info.nbytes // max(math.prod(info.extents), 1)
-        return np.lib.stride_tricks.as_strided(span, [*info.extents, element], [*info.strides, 1])
-
-    def _gather(self, value: Value, spot: Spot) -> npt.NDArray[Any]:
-        span = np.empty(self._placement.values[value.v_id].span, np.uint8)
-        spot.chunk.read(span, spot.offset, span.nbytes)
+    def _gather(self, value: Value) -> npt.NDArray[Any]:
+        elements = np.empty(self._placement.values[value.v_id].nbytes, np.uint8)
+        self._backend._port.device._native(lambda board: self._native.read(board, value.v_id, elements))
         shape, element = storage(value.tensorType())
-        elements = np.ascontiguousarray(self._strided(value.v_id, span)).reshape(-1)
         return elements.view(element).reshape(shape)
 
-    def _scatter(self, v_id: int, spot: Spot, array: npt.NDArray[Any]) -> None:
-        span = np.empty(self._placement.values[v_id].span, np.uint8)
-        spot.chunk.read(span, spot.offset, span.nbytes)
-        strided = self._strided(v_id, span)
-        strided[...] = np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(strided.shape)
-        spot.chunk.write(spot.offset, span, span.nbytes)
+    def _scatter(self, v_id: int, array: npt.NDArray[Any]) -> None:
+        elements = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        self._backend._port.device._native(lambda board: self._native.write(board, v_id, elements))
 
 
 def _lies_at(tensor: Tensor, spot: Spot) -> bool:
-    chunk: MemChunk = tensor.chunk()
-    return chunk.region.same_as(spot.chunk.region) and (
-        address(chunk) + tensor.offset() == address(spot.chunk) + spot.offset
-    )
-
-
-def _overlap(spot: Spot, other: Spot, size: int) -> bool:
-    first, second = address(spot.chunk) + spot.offset, address(other.chunk) + other.offset
-    return first < second + size and second < first + size
+    chunk = tensor.chunk()
+    return chunk.region.same_as(spot.chunk.region) and address(chunk) + tensor.offset() == spot.address
