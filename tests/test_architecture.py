@@ -208,7 +208,7 @@ WITH_KERNELS = {
 }
 # The list that has a line per operator.
 LISTS = {"crates/triune-graph/src/ops/mod.rs"}
-# Where an operator with a kernel is looked for, each in one file: its rule, its lowering, its command's row, its step, its kernel;
+# Where an operator with a kernel is looked for, each in one file: its rule, its lowering, its command, its step, its kernel;
 # and what the engines have to do, if that is more than so many operations per result.
 ROOMS = [
     r"crates/triune-graph/src/ops/(?!mod)\w+\.rs",

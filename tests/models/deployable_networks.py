@@ -271,6 +271,25 @@ class Net:
         (y,) = self.node("Add", [self.node("Mul", [y, rows[0]])[0], rows[1]])
         return self.quantized(y, x.shape, 0.03)
 
+    def standardized_inside(self, x: Value, axis: int = 1, negated: bool = False) -> Value:
+        """Add the same as x·f + (shift − mean·f), maybe by the negated mean, as TensorFlow writes it."""
+        shape = [n if at == axis else 1 for at, n in enumerate(x.shape)]
+        rows = (self.rng.uniform(low, 1.5, shape).astype(np.float32) for low in (0.5, -1.5))
+        scale, shift = (self.constant(row) for row in rows)
+        (mean,) = self.node("ReduceMean", [x.name], axes=[axis], keepdims=1)
+        (rest,) = self.node("Sub", [x.name, mean])
+        (square,) = self.node("Mul", [rest, rest])
+        (variance,) = self.node("ReduceMean", [square], axes=[axis], keepdims=1)
+        (root,) = self.node("Sqrt", [self.node("Add", [variance, self.constant(np.float32(1e-5))])[0]])
+        (factor,) = self.node("Mul", [self.node("Reciprocal", [root])[0], scale])
+        (product,) = self.node("Mul", [x.name, factor])
+        if negated:
+            (taken,) = self.node("Mul", [self.node("Neg", [mean])[0], factor])
+            (moved,) = self.node("Add", [taken, shift])
+        else:
+            (moved,) = self.node("Sub", [shift, self.node("Mul", [mean, factor])[0]])
+        return self.quantized(self.node("Add", [product, moved])[0], x.shape, 0.03)
+
     def normalized(self, x: Value, limit: bool = False) -> Value:
         """Add a normalization by known statistics, and maybe a Relu, behind what cannot take it in."""
         rows = [self.rng.uniform(low, 1.5, x.shape[1]).astype(np.float32) for low in (-1.5, -0.5, -0.5, 0.5)]
@@ -397,7 +416,8 @@ def grown(seed: int, steps: int | None = None) -> tuple[bytes, dict[str, Array]]
         elif kind == 14 and x.shape[2] * x.shape[3] <= 150:
             made = [net.attended(x, 2 if x.shape[1] % 2 == 0 else 1)]
         elif kind == 15:
-            made = [net.standardized(x, bool(rng.integers(2)), int(rng.integers(1, 4)))]
+            form, along = int(rng.integers(4)), int(rng.integers(1, 4))
+            made = [net.standardized(x, form == 1, along) if form < 2 else net.standardized_inside(x, along, form == 3)]
         elif kind == 16:
             made = [net.normalized(x, bool(rng.integers(2)))]
         elif kind == 17 and max(x.shape[2:]) < 20:

@@ -332,6 +332,8 @@ CASES_BY_NAME = {
     "normalized rows": lambda: image_through("standardized"),
     "normalized channels": lambda: image_through("standardized", True, 1),
     "normalized columns, spelled out": lambda: image_through("standardized", True, 2),
+    "normalized channels, factors inside": lambda: image_through("standardized_inside"),
+    "normalized rows, the mean negated": lambda: image_through("standardized_inside", 2, True),
     "statistics of training": lambda: image_through("normalized"),
     "statistics of training, limited": lambda: image_through("normalized", True, channels=33),
     "transposed": lambda: image_through("transposed", 20),

@@ -93,9 +93,55 @@ fn divided(b: &mut GraphBuilder, x: ValueId, by: ValueId) -> ValueId {
     b.binary(BinaryKind::Div, x, by)
 }
 
+/// x·f + (shift − mean·f) with f = scale/√(variance + ε): `last` makes the sum of x, f, the mean and the shift.
+fn inside(
+    b: &mut GraphBuilder,
+    x: ValueId,
+    scale: Option<f32>,
+    last: fn(&mut GraphBuilder, [ValueId; 4]) -> ValueId,
+) -> ValueId {
+    let middle = mean(b, x, &[3]);
+    let difference = b.binary(BinaryKind::Sub, x, middle);
+    let square = squared(b, difference);
+    let variance = mean(b, square, &[3]);
+    let root = deviation(b, variance, 0.001);
+    let mut factor = b.unary(UnaryKind::Reciprocal, root);
+    if let Some(scale) = scale {
+        let scale = b.constant(&Tensor::f32(&[5], &[scale, 1.0, -1.5, 0.25, 0.75]));
+        factor = b.binary(BinaryKind::Mul, factor, scale);
+    }
+    let shift = b.constant(&Tensor::f32(&[1, 5], &[0.5, -0.5, 0.0, 1.0, 0.25]));
+    last(b, [x, factor, middle, shift])
+}
+
+/// x·f + (shift − mean·f).
+fn shift_less_product(b: &mut GraphBuilder, [x, factor, middle, shift]: [ValueId; 4]) -> ValueId {
+    let (product, taken) = (b.binary(BinaryKind::Mul, x, factor), b.binary(BinaryKind::Mul, middle, factor));
+    let rest = b.binary(BinaryKind::Sub, shift, taken);
+    b.binary(BinaryKind::Add, product, rest)
+}
+
+/// (−mean·f + shift) + f·x.
+fn negated(b: &mut GraphBuilder, [x, factor, middle, shift]: [ValueId; 4]) -> ValueId {
+    let less = b.unary(UnaryKind::Neg, middle);
+    let (product, taken) = (b.binary(BinaryKind::Mul, factor, x), b.binary(BinaryKind::Mul, less, factor));
+    let rest = b.binary(BinaryKind::Add, taken, shift);
+    b.binary(BinaryKind::Add, rest, product)
+}
+
 #[test]
 fn normalizations_in_many_words_are_one_operator() {
-    let bodies: [(&str, Body); 12] = [
+    let bodies: [(&str, Body); 16] = [
+        ("factors inside", |b, [x, _]| inside(b, x, Some(0.5), shift_less_product)),
+        ("factors inside, the mean negated", |b, [x, _]| inside(b, x, Some(0.5), negated)),
+        ("no factors, addends inside", |b, [x, _]| inside(b, x, None, negated)),
+        ("products apart", |b, [x, _]| {
+            inside(b, x, Some(0.5), |b, [x, factor, middle, _]| {
+                let product = b.binary(BinaryKind::Mul, x, factor);
+                let taken = b.binary(BinaryKind::Mul, middle, factor);
+                b.binary(BinaryKind::Sub, product, taken)
+            })
+        }),
         ("of one real", |b, [x, _]| normal(b, [x, x], &[3])),
         ("of two reals of the same integers", |b, ends| normal(b, ends, &[3])),
         ("over several axes", |b, [x, _]| normal(b, [x, x], &[1, 2, 3])),
@@ -161,7 +207,37 @@ fn normalizations_in_many_words_are_one_operator() {
 
 #[test]
 fn what_only_looks_like_a_normalization_is_none() {
-    let bodies: [(&str, Body); 9] = [
+    let bodies: [(&str, Body); 13] = [
+        ("the mean added", |b, [x, _]| {
+            inside(b, x, Some(0.5), |b, [x, factor, middle, shift]| {
+                let product = b.binary(BinaryKind::Mul, x, factor);
+                let taken = b.binary(BinaryKind::Mul, middle, factor);
+                let rest = b.binary(BinaryKind::Add, shift, taken);
+                b.binary(BinaryKind::Add, product, rest)
+            })
+        }),
+        ("the mean negated twice", |b, [x, _]| {
+            inside(b, x, Some(0.5), |b, [x, factor, middle, shift]| {
+                let less = b.unary(UnaryKind::Neg, middle);
+                shift_less_product(b, [x, factor, less, shift])
+            })
+        }),
+        ("factors that differ", |b, [x, _]| {
+            inside(b, x, Some(0.5), |b, [x, factor, middle, shift]| {
+                let other = b.unary(UnaryKind::Abs, factor);
+                let (product, taken) =
+                    (b.binary(BinaryKind::Mul, x, factor), b.binary(BinaryKind::Mul, middle, other));
+                let rest = b.binary(BinaryKind::Sub, shift, taken);
+                b.binary(BinaryKind::Add, product, rest)
+            })
+        }),
+        ("another's mean taken off", |b, [x, _]| {
+            inside(b, x, Some(0.5), |b, [x, factor, _, shift]| {
+                let other = b.unary(UnaryKind::Relu, x);
+                let middle = mean(b, other, &[3]);
+                shift_less_product(b, [x, factor, middle, shift])
+            })
+        }),
         ("means over other axes", |b, [x, _]| {
             let middle = mean(b, x, &[2]);
             let difference = b.binary(BinaryKind::Sub, x, middle);

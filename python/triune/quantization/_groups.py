@@ -161,7 +161,11 @@ def _scalar(network: Network, name: str) -> float | None:
 def _normalization(network: Network, sink: int) -> tuple[list[int], Any] | None:
     """Return what divides a value by a reduction of itself, with factors and addends behind it."""
     node = network.nodes[sink]
-    if node.op_type not in ("Div", "Mul") or any(map(network.is_constant, node.input)):
+    if any(map(network.is_constant, node.input)):
+        return None
+    if node.op_type in ("Add", "Sub"):
+        return _scaled_inside(network, sink)
+    if node.op_type not in ("Div", "Mul"):
         return None
 
     def may(node: Any) -> bool:
@@ -199,6 +203,67 @@ def _normalization(network: Network, sink: int) -> tuple[list[int], Any] | None:
     return _composite(network, members, source, kind or "Normalization")
 
 
+def _scaled_inside(network: Network, sink: int) -> tuple[list[int], Any] | None:
+    """Return the group that ends in x·f + (shift − mean·f) with f = scale/√(variance + ε): how TensorFlow normalizes."""
+    node = network.nodes[sink]
+    orders = [tuple(node.input), tuple(reversed(node.input))] if node.op_type == "Add" else [tuple(node.input)]
+    for product, rest in orders:
+        first = _operand(network, product, "Mul")
+        taken = rest if node.op_type == "Sub" else _taken_off(network, rest)
+        second = None if first is None or taken is None else _operand(network, taken, "Mul")
+        if second is None:
+            continue
+        for x, factor in (tuple(first.input), tuple(reversed(first.input))):
+            if factor not in second.input:
+                continue
+            middle = second.input[1 - list(second.input).index(factor)]
+            negated = _operand(network, middle, "Neg")
+            axes = _deviation_axes(network, _unscaled(network, factor), x)
+            if axes is None or _mean(network, middle if negated is None else negated.input[0]) != (x, axes):
+                continue
+            growth = _Growth(network, sink, lambda _: True)
+            while growth.source() != x:
+                if growth.grow() is None:
+                    return None
+            return _composite(network, growth.members, x, "LayerNormalization")
+    return None
+
+
+def _taken_off(network: Network, name: str) -> str | None:
+    """Return the product in shift − product or (−mean)·f + shift."""
+    node = _operand(network, name, "Sub", "Add", "Mul")
+    if node is None:
+        return None
+
+    def negated(product: str) -> bool:
+        inner = _operand(network, product, "Mul")
+        return inner is not None and any(_operand(network, each, "Neg") is not None for each in inner.input)
+
+    if node.op_type == "Mul":
+        return name if negated(name) else None
+    constant = [network.is_constant(each) for each in node.input]
+    if sum(constant) != 1 or (node.op_type == "Sub" and not constant[0]):
+        return None
+    product = str(node.input[constant.index(False)])
+    return product if negated(product) == (node.op_type == "Add") else None
+
+
+def _unscaled(network: Network, name: str) -> str:
+    """Return what is times a constant in a tensor, if that is so."""
+    node = _operand(network, name, "Mul")
+    rest = [] if node is None else [each for each in node.input if not network.is_constant(each)]
+    return str(rest[0]) if len(rest) == 1 else name
+
+
+def _deviation_axes(network: Network, inverse: str, source: str) -> list[int] | None:
+    """Return the axes whose deviation of `source`, and a number, `inverse` is 1 over."""
+    node = _operand(network, inverse, "Reciprocal", "Div")
+    if node is None or (node.op_type == "Div" and _scalar(network, node.input[0]) != 1):
+        return None
+    found = _spread_of(network, node.input[-1])
+    return found[1] if found is not None and _centred(network, found[0], found[1]) == source else None
+
+
 def _divides(network: Network, members: set[int]) -> bool:
     kinds = {network.nodes[at].op_type for at in members}
     inverse = kinds & {"Div", "Reciprocal", "Pow"}
@@ -231,9 +296,45 @@ def _axes(network: Network, node: Any) -> list[int] | None:
 
 
 def _mean(network: Network, name: str) -> tuple[str, list[int]] | None:
-    node = _operand(network, name, "ReduceMean", "GlobalAveragePool")
+    node = _operand(network, _same_extents(network, name), "ReduceMean", "GlobalAveragePool")
     axes = None if node is None else _axes(network, node)
     return None if node is None or axes is None else (node.input[0], axes)
+
+
+def _same_extents(network: Network, name: str) -> str:
+    """Return what a tensor is a copy of."""
+    while (node := _operand(network, name, "Reshape", "Identity")) is not None:
+        before, after = network.shape(node.input[0]), network.shape(name)
+        if before is None or before != after:
+            break
+        name = node.input[0]
+    return name
+
+
+def _spread_of(network: Network, root: str) -> tuple[str, list[int]] | None:
+    """Return the difference whose squares' mean, and a number, a tensor is the root of, and the mean's axes."""
+    sqrt = _operand(network, root, "Sqrt")
+    total = None if sqrt is None else _operand(network, sqrt.input[0], "Add")
+    variances = [] if total is None else [name for name in total.input if not network.is_constant(name)]
+    spread = _mean(network, variances[0]) if len(variances) == 1 else None
+    square = None if spread is None else _operand(network, spread[0], "Mul", "Pow")
+    if spread is None or square is None:
+        return None
+    if square.op_type == "Mul" and square.input[0] != square.input[1]:
+        return None
+    if square.op_type == "Pow" and _scalar(network, square.input[1]) != 2:
+        return None
+    return square.input[0], spread[1]
+
+
+def _centred(network: Network, difference: str, axes: list[int]) -> str | None:
+    """Return what a difference is, less its mean over axes that lie side by side."""
+    centred = _operand(network, difference, "Sub")
+    middle = None if centred is None else _mean(network, centred.input[1])
+    beside = axes == list(range(axes[0], axes[0] + len(axes)))
+    if centred is None or middle is None or not beside or middle != (centred.input[0], axes):
+        return None
+    return str(centred.input[0])
 
 
 def _is_standard(network: Network, node: Any, source: str) -> bool:
@@ -245,24 +346,8 @@ def _is_standard(network: Network, node: Any, source: str) -> bool:
             if inverse is None or (inverse.op_type == "Div" and _scalar(network, inverse.input[0]) != 1):
                 continue
             root = inverse.input[-1]
-        sqrt = _operand(network, root, "Sqrt")
-        total = None if sqrt is None else _operand(network, sqrt.input[0], "Add")
-        variances = [] if total is None else [name for name in total.input if not network.is_constant(name)]
-        spread = _mean(network, variances[0]) if len(variances) == 1 else None
-        square = None if spread is None else _operand(network, spread[0], "Mul", "Pow")
-        if square is None or square.input[0] != difference:
-            continue
-        if square.op_type == "Mul" and square.input[1] != difference:
-            continue
-        if square.op_type == "Pow" and _scalar(network, square.input[1]) != 2:
-            continue
-        centred = _operand(network, difference, "Sub")
-        middle = None if centred is None else _mean(network, centred.input[1])
-        if centred is None or middle is None or spread is None:
-            continue
-        axes = middle[1]
-        beside = axes == list(range(axes[0], axes[0] + len(axes)))
-        if centred.input[0] == middle[0] == source and spread[1] == axes and beside:
+        found = _spread_of(network, root)
+        if found is not None and found[0] == difference and _centred(network, *found) == source:
             return True
     return False
 

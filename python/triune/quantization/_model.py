@@ -316,8 +316,10 @@ class Network:
         infos = [*graph.value_info, *graph.input, *graph.output]
         self._floats = {info.name for info in infos if info.type.tensor_type.elem_type == TensorProto.FLOAT}
         self._floats |= {tensor.name for tensor in graph.initializer if tensor.data_type == TensorProto.FLOAT}
-        self._ranks = {
-            info.name: len(info.type.tensor_type.shape.dim) for info in infos if info.type.tensor_type.HasField("shape")
+        self._shapes = {
+            info.name: tuple(dim.dim_param or dim.dim_value for dim in info.type.tensor_type.shape.dim)
+            for info in infos
+            if info.type.tensor_type.HasField("shape")
         }
 
     def _index(self) -> None:
@@ -366,7 +368,13 @@ class Network:
 
     def rank(self, name: str) -> int | None:
         """Return how many axes a tensor has, if that is known."""
-        return self._ranks.get(name)
+        shape = self._shapes.get(name)
+        return None if shape is None else len(shape)
+
+    def shape(self, name: str) -> tuple[int | str, ...] | None:
+        """Return a tensor's extents, or the names of those that are open, if all are known."""
+        shape = self._shapes.get(name)
+        return shape if shape is not None and all(shape) else None
 
     def is_float(self, name: str) -> bool:
         """Return whether a tensor holds float32."""

@@ -401,18 +401,7 @@ type Rows = [Option<Vec<f32>>; 2];
 
 /// What a real is the normalization of, with a row of factors and one of addends.
 fn normalized(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(LayerNorm, ValueId, Rows)> {
-    let mut at = real;
-    let mut given: [Option<ValueId>; 2] = [None, None];
-    // From the back: the addend, then the factor.
-    for (kind, row) in [(BinaryKind::Add, 1), (BinaryKind::Mul, 0)] {
-        let Some((own, ends)) = binary(rewriter, at) else { continue };
-        let constant = (0..2).find(|&index| count(rewriter, ends[index]).is_some());
-        if let Some(index) = constant.filter(|_| own == kind) {
-            given[row] = Some(ends[index]);
-            at = ends[1 - index];
-        }
-    }
-    let (x, op) = standard(rewriter, at)?;
+    let (x, op, given) = scaled_behind(rewriter, real).or_else(|| scaled_inside(rewriter, real))?;
     let shape = rewriter.value(x).fixed_shape()?;
     let elements = shape[op.axes[0]..op.axes[1]].iter().product::<usize>();
     (rewriter.value(real).fixed_shape()? == shape && elements <= MOST_ELEMENTS).then_some(())?;
@@ -423,6 +412,74 @@ fn normalized(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(LayerNorm, Valu
         }
     }
     Some((op, x, rows))
+}
+
+/// A normalized value, the normalization, and the constants that scale and shift it.
+type Scaled = (ValueId, LayerNorm, [Option<ValueId>; 2]);
+
+/// ((x − mean)/√(variance + ε))·scale + shift, both of which may be missing.
+fn scaled_behind(rewriter: &Rewriter<'_>, real: ValueId) -> Option<Scaled> {
+    let mut at = real;
+    let mut given: [Option<ValueId>; 2] = [None, None];
+    // From the back: the addend, then the factor.
+    for (kind, row) in [(BinaryKind::Add, 1), (BinaryKind::Mul, 0)] {
+        if let Some((rest, constant)) = with_constant(rewriter, at, kind) {
+            given[row] = Some(constant);
+            at = rest;
+        }
+    }
+    let (x, op) = standard(rewriter, at)?;
+    Some((x, op, given))
+}
+
+/// x·f + (shift − mean·f) with f = scale/√(variance + ε), of which scale and shift may be missing: how TensorFlow normalizes.
+fn scaled_inside(rewriter: &Rewriter<'_>, real: ValueId) -> Option<Scaled> {
+    let (kind, ends) = binary(rewriter, real)?;
+    let sums = match kind {
+        BinaryKind::Add => vec![(ends[0], ends[1], true), (ends[1], ends[0], true)],
+        BinaryKind::Sub => vec![(ends[0], ends[1], false)],
+        _ => return None,
+    };
+    sums.into_iter().find_map(|(product, rest, added)| {
+        let (shift, middle) = if added { taken_off(rewriter, rest)? } else { (None, rest) };
+        let (BinaryKind::Mul, factors) = binary(rewriter, product)? else { return None };
+        let (BinaryKind::Mul, means) = binary(rewriter, middle)? else { return None };
+        (0..2).find_map(|at| {
+            let (x, factor) = (factors[at], factors[1 - at]);
+            let mean_of = means[1 - means.iter().position(|&id| id == factor)?];
+            let (inverse, scale) = match with_constant(rewriter, factor, BinaryKind::Mul) {
+                Some((inverse, scale)) => (inverse, Some(scale)),
+                None => (factor, None),
+            };
+            let (difference, op) = deviation(rewriter, inverted(rewriter, inverse)?)?;
+            (centred(rewriter, difference, op.axes)? == x).then_some(())?;
+            let mean_of = unary(rewriter, mean_of, UnaryKind::Neg).unwrap_or(mean_of);
+            is_mean(rewriter, mean_of, x, op.axes).then_some((x, op, [scale, shift]))
+        })
+    })
+}
+
+/// What is subtracted, as shift − product, as (−mean)·f + shift, or as one of them without a shift.
+fn taken_off(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(Option<ValueId>, ValueId)> {
+    let negated = |product: ValueId| {
+        let (BinaryKind::Mul, ends) = binary(rewriter, product)? else { return None };
+        ends.iter().any(|&id| unary(rewriter, id, UnaryKind::Neg).is_some()).then_some(product)
+    };
+    if let (BinaryKind::Sub, [shift, product]) = binary(rewriter, real)? {
+        return (count(rewriter, shift).is_some() && negated(product).is_none())
+            .then_some((Some(shift), product));
+    }
+    match with_constant(rewriter, real, BinaryKind::Add) {
+        Some((product, shift)) => Some((Some(shift), negated(product)?)),
+        None => Some((None, negated(real)?)),
+    }
+}
+
+/// The other operand and the constant of an operator with one.
+fn with_constant(rewriter: &Rewriter<'_>, real: ValueId, wanted: BinaryKind) -> Option<(ValueId, ValueId)> {
+    let (kind, ends) = binary(rewriter, real)?;
+    let constant = (0..2).find(|&at| count(rewriter, ends[at]).is_some())?;
+    (kind == wanted).then_some((ends[1 - constant], ends[constant]))
 }
 
 /// The operands: a value, and constants for the rows.
@@ -477,22 +534,52 @@ fn standard(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(ValueId, LayerNor
             .collect(),
         _ => return None,
     };
-    candidates.into_iter().find_map(|(difference, deviation)| {
-        let variance = unary(rewriter, deviation, UnaryKind::Sqrt)?;
-        let (BinaryKind::Add, ends) = binary(rewriter, variance)? else { return None };
-        let (variance, epsilon) = (0..2).find_map(|at| Some((ends[1 - at], scalar(rewriter, ends[at])?)))?;
-        let (square, axes) = mean(rewriter, variance)?;
-        (squared(rewriter, square)? == difference).then_some(())?;
-        let (BinaryKind::Sub, [x, middle]) = binary(rewriter, difference)? else { return None };
-        let (same, along) = mean(rewriter, middle)?;
-        // Some tools dequantize once for every reader.
-        let same = same == x || {
-            let source = dequantized(rewriter, x);
-            source.is_some() && dequantized(rewriter, same) == source
-        };
-        let positive = epsilon.is_finite() && epsilon > 0.0;
-        (same && along == axes && positive).then_some((x, LayerNorm { axes, epsilon }))
+    candidates.into_iter().find_map(|(difference, root)| {
+        let (squared, op) = deviation(rewriter, root)?;
+        (squared == difference).then_some(())?;
+        Some((centred(rewriter, difference, op.axes)?, op))
     })
+}
+
+/// The difference whose squares' mean, and a number above 0, a deviation is the root of.
+fn deviation(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(ValueId, LayerNorm)> {
+    let (BinaryKind::Add, ends) = binary(rewriter, unary(rewriter, real, UnaryKind::Sqrt)?)? else {
+        return None;
+    };
+    let (variance, epsilon) = (0..2).find_map(|at| Some((ends[1 - at], scalar(rewriter, ends[at])?)))?;
+    let (square, axes) = mean(rewriter, variance)?;
+    let positive = epsilon.is_finite() && epsilon > 0.0;
+    positive.then_some((squared(rewriter, square)?, LayerNorm { axes, epsilon }))
+}
+
+/// What a difference is, less its mean over the axes.
+fn centred(rewriter: &Rewriter<'_>, difference: ValueId, axes: [usize; 2]) -> Option<ValueId> {
+    let (BinaryKind::Sub, [x, middle]) = binary(rewriter, difference)? else { return None };
+    is_mean(rewriter, middle, x, axes).then_some(x)
+}
+
+/// Whether a real is the mean of `x` over the axes.
+fn is_mean(rewriter: &Rewriter<'_>, real: ValueId, x: ValueId, axes: [usize; 2]) -> bool {
+    mean(rewriter, same_extents(rewriter, real)).is_some_and(|(own, along)| {
+        // Some tools dequantize once for every reader.
+        let source = dequantized(rewriter, x);
+        along == axes && (own == x || source.is_some() && dequantized(rewriter, own) == source)
+    })
+}
+
+/// What a real is a copy of.
+fn same_extents(rewriter: &Rewriter<'_>, mut real: ValueId) -> ValueId {
+    while let Some((_, node)) = rewriter.producer(real)
+        && matches!(node.op, Op::Reshape(_) | Op::Identity(_))
+        && let Some(x) = operand(node, 0)
+        && rewriter
+            .value(x)
+            .fixed_shape()
+            .is_some_and(|shape| Some(shape) == rewriter.value(real).fixed_shape())
+    {
+        real = x;
+    }
+    real
 }
 
 fn binary(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(BinaryKind, [ValueId; 2])> {
