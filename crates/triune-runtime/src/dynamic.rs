@@ -6,7 +6,9 @@ mod linear_attention;
 mod matrix;
 mod n_grams;
 mod regions;
+mod scores;
 pub(crate) mod strings;
+pub(crate) mod trees;
 mod unique;
 
 use triune_device::work;

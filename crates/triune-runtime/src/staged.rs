@@ -113,6 +113,10 @@ fn step(
             let results = dynamic::strings::run(step, op, &mut resources.strings, |name| table.get(name))?;
             results.into_iter().map(Value::Tensor).collect()
         }
+        Op::Hosted(Hosted::Trees(op)) => {
+            let results = dynamic::trees::run(step, op, &resources.pool, |name| table.get(name))?;
+            results.into_iter().map(Value::Tensor).collect()
+        }
         _ => {
             let results = dynamic::run(step, |name| table.get(name))?;
             return Ok(results.into_iter().map(|(name, tensor)| (name.to_owned(), tensor.into())).collect());

@@ -2,12 +2,15 @@
 //!
 //! They run on the host between the static parts of a network: see [`crate::passes::stages`].
 
+use std::sync::Arc;
+
 use triune_tensor::{DType, function::Comparison};
 
 use super::{
     control::{If, Loop, Map, Scan},
     infer::{Operands, TensorType},
     strings::StringOp,
+    trees::Trees,
 };
 use crate::{Error, Op};
 
@@ -46,6 +49,8 @@ pub enum Hosted {
     NGrams(Box<NGrams>),
     /// What looks at the letters of strings.
     Strings(StringOp),
+    /// What an ensemble of decision trees says of each row.
+    Trees(Arc<Trees>),
 }
 
 /// An operator over a sequence, a list of tensors of one type, or over an optional, which is a value or nothing.
@@ -89,7 +94,7 @@ pub enum SequenceOp {
 
 impl Hosted {
     /// The operator's name in ONNX, or ours where ONNX has none.
-    pub(crate) const fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::CondTake(_) => "CondTake",
             Self::NonZero(_) => "NonZero",
@@ -105,6 +110,7 @@ impl Hosted {
             Self::LinearAttention(_) => "LinearAttention",
             Self::NGrams(_) => "TfIdfVectorizer",
             Self::Strings(op) => op.name(),
+            Self::Trees(op) => op.name,
             Self::Sequence(op) => match op {
                 SequenceOp::Construct => "SequenceConstruct",
                 SequenceOp::Empty(_) => "SequenceEmpty",
@@ -132,6 +138,7 @@ impl Hosted {
             Self::Determinant(_) => Determinant::infer(at),
             Self::LinearAttention(op) => op.infer(at),
             Self::NGrams(op) => op.infer(at),
+            Self::Trees(op) => op.infer(at),
             Self::If(_)
             | Self::Loop(_)
             | Self::Scan(_)

@@ -20,6 +20,7 @@ mod reshape;
 mod resize;
 mod softmax;
 mod strings;
+pub(crate) mod trees;
 mod unary;
 mod warp;
 mod window;
@@ -45,6 +46,7 @@ pub use reshape::{
 pub use resize::Resize;
 pub use softmax::Softmax;
 pub use strings::{CaseChange, Normalize, StringOp};
+pub use trees::{Aggregate, Classes, Forest, Forests, PostTransform, TreeMode, TreeNode, Trees};
 pub use unary::{Clip, Table, Unary};
 pub use warp::{WarpPerspective, Weigh};
 pub(crate) use window::{Axis, Window};

@@ -163,6 +163,15 @@ impl<'a, 'b> NodeReader<'a, 'b> {
         texts.map(Some).map_err(|_| self.wrong(name, "UTF-8"))
     }
 
+    /// Takes a list of strings as their bytes, for words of which there are few.
+    pub(crate) fn letters(&mut self, name: &str) -> Result<Option<&'a [&'b [u8]]>, Error> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(AttributeValue::Texts(texts)) => Ok(Some(texts)),
+            Some(_) => Err(self.wrong(name, "a list of strings")),
+        }
+    }
+
     /// Takes a list of non-negative integers.
     pub(crate) fn extents(&mut self, name: &str) -> Result<Option<Vec<usize>>, Error> {
         let Some(values) = self.ints(name)? else { return Ok(None) };

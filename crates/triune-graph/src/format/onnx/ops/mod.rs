@@ -15,6 +15,7 @@ mod elementwise;
 mod grid;
 mod index;
 mod layout;
+mod learning;
 mod loss;
 mod microsoft;
 mod microsoft_attention;
@@ -37,6 +38,7 @@ mod sequence;
 mod signal;
 mod statistics;
 mod strings;
+mod trees;
 mod volume;
 mod window;
 
@@ -148,7 +150,7 @@ fn mistaken(op: &Op) -> String {
     format!("{} has another's writer", op.name())
 }
 
-const FAMILIES: [&[Operator]; 33] = [
+const FAMILIES: [&[Operator]; 34] = [
     activation::OPERATORS,
     attention::OPERATORS,
     columns::OPERATORS,
@@ -181,6 +183,7 @@ const FAMILIES: [&[Operator]; 33] = [
     signal::OPERATORS,
     statistics::OPERATORS,
     strings::OPERATORS,
+    trees::OPERATORS,
     volume::OPERATORS,
 ];
 
