@@ -31,13 +31,13 @@ pub use host::Workspace;
 pub use model::{Metadata, Model, ModelOptions, ValueInfo};
 pub use package::{MODEL_FILE, Package, description::Description};
 pub use session::{OperatorTime, Session, SessionOptions, Variable};
-pub use staged::value::{StringTensor, Value, ValueRef};
+pub use staged::value::{MapElements, Maps, StringTensor, Value, ValueRef};
 pub use tensor::{Element, Tensor, TensorMut, TensorRef};
 pub use triune_compiler::{
     CompileOptions, Compiled, Error as CompileError, Operator, Outline, OutlineNode, OutlineValue,
     PlanOptions, PlannedBuffer, Program, Report, Residency, Share, Summary, TensorIo, Wait, compile,
 };
 pub use triune_device::{Inputs, Outputs};
-pub use triune_graph::{Dim, ValueKind};
+pub use triune_graph::{Dim, MapType, ValueKind};
 pub use triune_kernels::CancelToken;
 pub use triune_memory::residency::Policy;

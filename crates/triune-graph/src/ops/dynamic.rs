@@ -8,9 +8,11 @@ use triune_tensor::{DType, function::Comparison};
 
 use super::{
     control::{If, Loop, Map, Scan},
+    encoders::{Dictionary, MapOp, OneHotEncoder},
     infer::{Operands, TensorType},
     strings::StringOp,
     trees::Trees,
+    vectors::SupportVectors,
 };
 use crate::{Error, Op};
 
@@ -51,6 +53,14 @@ pub enum Hosted {
     Strings(StringOp),
     /// What an ensemble of decision trees says of each row.
     Trees(Arc<Trees>),
+    /// What a model by support vectors says of each row.
+    SupportVectors(Arc<SupportVectors>),
+    /// Other values for elements.
+    Dictionary(Arc<Dictionary>),
+    /// Elements as places of their categories.
+    OneHotEncoder(Arc<OneHotEncoder>),
+    /// Maps, and what is made of them.
+    Maps(Arc<MapOp>),
 }
 
 /// An operator over a sequence, a list of tensors of one type, or over an optional, which is a value or nothing.
@@ -111,6 +121,10 @@ impl Hosted {
             Self::NGrams(_) => "TfIdfVectorizer",
             Self::Strings(op) => op.name(),
             Self::Trees(op) => op.name,
+            Self::SupportVectors(op) => op.name(),
+            Self::Dictionary(op) => op.name,
+            Self::OneHotEncoder(_) => "OneHotEncoder",
+            Self::Maps(op) => op.name(),
             Self::Sequence(op) => match op {
                 SequenceOp::Construct => "SequenceConstruct",
                 SequenceOp::Empty(_) => "SequenceEmpty",
@@ -139,11 +153,15 @@ impl Hosted {
             Self::LinearAttention(op) => op.infer(at),
             Self::NGrams(op) => op.infer(at),
             Self::Trees(op) => op.infer(at),
+            Self::SupportVectors(op) => op.infer(at),
+            Self::Dictionary(op) => op.infer(at),
+            Self::OneHotEncoder(op) => op.infer(at),
             Self::If(_)
             | Self::Loop(_)
             | Self::Scan(_)
             | Self::Map(_)
             | Self::Sequence(_)
+            | Self::Maps(_)
             | Self::Strings(_)
             | Self::Unique(_) => Err(depends_on_data(at)),
         }

@@ -5,7 +5,6 @@
 //! lengths go on together without a branch. Whatever walks beside what, each row's sums are made tree by tree, in order.
 
 use triune_device::{Error as DeviceError, work};
-use triune_fork::Brief;
 use triune_graph::{
     ops::{Aggregate, Classes, Forest, PostTransform, TreeMode, TreeNode, Trees},
     passes::HostStep,
@@ -15,6 +14,7 @@ use triune_tensor::{DType, Shape, memory};
 
 use super::{
     Operands, operands,
+    rows::{self, Blocks, elements},
     scores::{self, Second},
 };
 use crate::{Error, Tensor, TensorRef};
@@ -30,7 +30,7 @@ const ELEMENTS: usize = 1 << 15;
 const TASK: u64 = 1 << 15;
 
 /// What trees compute in.
-trait Real: Copy + PartialOrd + Send + Sync + 'static {
+trait Real: rows::Real + PartialOrd + Send + Sync + 'static {
     const ZERO: Self;
     fn is_nan(self) -> bool;
     fn index(self) -> usize;
@@ -38,8 +38,6 @@ trait Real: Copy + PartialOrd + Send + Sync + 'static {
     fn over(self, count: usize) -> Self;
     fn narrow(self) -> f32;
     fn wide(self) -> f64;
-    fn of(element: f64) -> Self;
-    fn of_integer(element: i64) -> Self;
 }
 
 macro_rules! real {
@@ -69,14 +67,6 @@ macro_rules! real {
 
             fn wide(self) -> f64 {
                 f64::from(self)
-            }
-
-            fn of(element: f64) -> Self {
-                element as $real
-            }
-
-            fn of_integer(element: i64) -> Self {
-                element as $real
             }
         }
     };
@@ -132,7 +122,6 @@ impl<T: Real> Run<'_, '_, T> {
         let targets = self.op.targets;
         let dtype = if self.op.like_input { self.x.dtype } else { DType::F32 };
         let row_bytes = targets * dtype.bytes();
-        let bytes = self.rows.checked_mul(row_bytes).ok_or_else(|| self.at.wrong("too many results"))?;
         let paths = self.forest.roots.len() as u64 * self.forest.depth as u64;
         let steps = paths.saturating_mul(self.rows as u64);
         if steps > work::limit()? {
@@ -141,32 +130,15 @@ impl<T: Real> Run<'_, '_, T> {
                 "{steps} steps through trees, more than the {limit} operations that a run may take; a higher limit of work ({variable}, or triune.set_work_limit) would let it go on"
             )));
         }
-        let mut scores = memory::filled(bytes, 0)?;
-        let mut labels = memory::filled(if self.op.classes.is_some() { 8 * self.rows } else { 0 }, 0)?;
         let block = BLOCK.min(SCORES / targets).min(ELEMENTS / self.columns.max(1)).max(LANES);
         // A block for each thread at least, unless it would be next to nothing.
         let share = self.rows.div_ceil(pool.threads()).next_multiple_of(LANES);
         let least = usize::try_from(TASK.div_ceil(paths.max(1))).unwrap_or(usize::MAX);
         let block = block.min(share.max(least)).max(1);
-        let mut places = Vec::with_capacity(self.rows.div_ceil(block));
-        let mut label_chunks = labels.chunks_mut(8 * block);
-        for scores in scores.chunks_mut(block * row_bytes) {
-            let labels = label_chunks.next().unwrap_or_default();
-            places.push(Brief::new(Some(Place { labels, scores })));
-        }
-        let failed = Brief::new(None);
-        pool.run(places.len(), &|task, _| {
-            let place = places[task].lock().take();
-            let Some(mut place) = place else { return };
-            if let Err(error) = self.block(task * block, &mut place) {
-                failed.lock().get_or_insert(error);
-            }
-        });
-        drop(places);
-        if let Some(error) = failed.lock().take() {
-            return Err(error);
-        }
-        work::go_on()?;
+        let labels = if self.op.classes.is_some() { 8 } else { 0 };
+        let blocks = Blocks { rows: self.rows, block, bytes: [labels, row_bytes] };
+        let [labels, scores] =
+            blocks.run(pool, &|first, [labels, scores]| self.block(first, &mut Place { labels, scores }))?;
         let shape = |dims: &[usize]| Shape::new(dims).ok_or_else(|| self.at.wrong("too many dimensions"));
         let scores = Tensor { dtype, shape: shape(&[self.rows, targets])?, bytes: scores };
         Ok(match self.op.classes {
@@ -182,7 +154,7 @@ impl<T: Real> Run<'_, '_, T> {
         let row_bytes = targets * dtype.bytes();
         let rows = place.scores.len() / row_bytes;
         let mut scratch = Scratch {
-            x: self.elements(first, rows)?,
+            x: elements(self.x, self.columns, first, rows)?,
             sums: memory::filled(rows * targets, T::ZERO)?,
             said: memory::filled(rows * targets, false)?,
             last: memory::filled(targets.max(2), 0.0)?,
@@ -221,32 +193,6 @@ impl<T: Real> Run<'_, '_, T> {
             }
         }
         Ok(())
-    }
-
-    /// The elements of some rows.
-    fn elements(&self, first: usize, rows: usize) -> Result<Vec<T>, Error> {
-        let size = self.x.dtype.bytes();
-        let bytes = &self.x.bytes[first * self.columns * size..][..rows * self.columns * size];
-        let mut elements = memory::with_room(rows * self.columns)?;
-        match self.x.dtype {
-            DType::F32 => {
-                let words = bytes.as_chunks::<4>().0.iter();
-                elements.extend(words.map(|&word| T::of(f64::from(f32::from_le_bytes(word)))));
-            }
-            DType::F64 => {
-                let words = bytes.as_chunks::<8>().0.iter();
-                elements.extend(words.map(|&word| T::of(f64::from_le_bytes(word))));
-            }
-            DType::I32 => {
-                let words = bytes.as_chunks::<4>().0.iter();
-                elements.extend(words.map(|&word| T::of_integer(i32::from_le_bytes(word).into())));
-            }
-            _ => {
-                let words = bytes.as_chunks::<8>().0.iter();
-                elements.extend(words.map(|&word| T::of_integer(i64::from_le_bytes(word))));
-            }
-        }
-        Ok(elements)
     }
 
     /// Lets rows walk down all trees.

@@ -12,6 +12,7 @@ mod conv;
 mod cumulative;
 mod einsum;
 mod elementwise;
+mod encoders;
 mod grid;
 mod index;
 mod layout;
@@ -39,6 +40,7 @@ mod signal;
 mod statistics;
 mod strings;
 mod trees;
+mod vectors;
 mod volume;
 mod window;
 
@@ -46,6 +48,7 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use super::{NodeReader, NodeWriter};
 use crate::{Error, Op, ops::Epilogue};
+pub(super) use encoders::settle_maps;
 pub(super) use reduce::has_axes_operand;
 pub(super) use strings::{STRING, settle as settle_strings};
 
@@ -150,7 +153,7 @@ fn mistaken(op: &Op) -> String {
     format!("{} has another's writer", op.name())
 }
 
-const FAMILIES: [&[Operator]; 34] = [
+const FAMILIES: [&[Operator]; 37] = [
     activation::OPERATORS,
     attention::OPERATORS,
     columns::OPERATORS,
@@ -159,9 +162,11 @@ const FAMILIES: [&[Operator]; 34] = [
     cumulative::OPERATORS,
     einsum::OPERATORS,
     elementwise::OPERATORS,
+    encoders::OPERATORS,
     grid::OPERATORS,
     index::OPERATORS,
     layout::OPERATORS,
+    learning::OPERATORS,
     loss::OPERATORS,
     microsoft::OPERATORS,
     microsoft_attention::OPERATORS,
@@ -184,6 +189,7 @@ const FAMILIES: [&[Operator]; 34] = [
     statistics::OPERATORS,
     strings::OPERATORS,
     trees::OPERATORS,
+    vectors::OPERATORS,
     volume::OPERATORS,
 ];
 
