@@ -108,8 +108,12 @@ pub struct Forest<T> {
     pub nodes: Vec<TreeNode<T>>,
     /// Each tree's first node.
     pub roots: Vec<u32>,
-    /// By node, which of the weights a leaf has: the first, and how many. Empty where there is one target.
-    pub leaves: Vec<[u32; 2]>,
+    /// By node, the first of a leaf's weights. Empty where there is one target.
+    pub leaves: Vec<u32>,
+    /// By node, how many weights a leaf has, unless all have as many.
+    pub counts: Vec<u32>,
+    /// How many weights each leaf has, if all have as many.
+    pub each: u32,
     /// A target and what is said of it.
     pub weights: Vec<(u32, T)>,
     /// Sets that features are looked up in, in order.
@@ -142,6 +146,8 @@ impl<T: Copy> Forest<T> {
             nodes,
             roots: memory::copied(&self.roots)?,
             leaves: memory::copied(&self.leaves)?,
+            counts: memory::copied(&self.counts)?,
+            each: self.each,
             weights,
             sets,
             base: self.base.iter().map(|&value| of(value)).collect(),
@@ -221,6 +227,10 @@ impl Seedlings {
         let empty = TreeNode { value: 0.0, word: TreeNode::<f64>::LEAF, next: 0 };
         let mut nodes = memory::with_room(most)?;
         let mut leaves = memory::with_room(if targets == 1 { 0 } else { most })?;
+        let mut sizes = self.leaves.iter().map(Range::len);
+        let each = sizes.next().unwrap_or(0);
+        let uneven = targets != 1 && sizes.any(|size| size != each);
+        let mut counts = memory::with_room(if uneven { most } else { 0 })?;
         let mut roots = memory::with_room(self.roots.len())?;
         let mut seen = memory::filled(self.splits.len(), false)?;
         let mut modes = self.splits.iter().map(|split| split.mode);
@@ -240,8 +250,12 @@ impl Seedlings {
                         let value = self.weights[own.clone()].iter().map(|(_, weight)| weight).sum();
                         nodes[place] = TreeNode { value, next: place as u32, ..empty };
                         if targets != 1 {
-                            leaves.resize(leaves.len().max(place + 1), [0; 2]);
-                            leaves[place] = [own.start as u32, own.len() as u32];
+                            leaves.resize(leaves.len().max(place + 1), 0);
+                            leaves[place] = own.start as u32;
+                            if uneven {
+                                counts.resize(leaves.len(), 0);
+                                counts[place] = own.len() as u32;
+                            }
                         }
                     }
                     Branch::Split(split) => {
@@ -265,6 +279,8 @@ impl Seedlings {
             nodes,
             roots,
             leaves,
+            counts,
+            each: each as u32,
             features: features.map(|(split, _)| split.feature as usize + 1).max().unwrap_or(0),
             missing: self.splits.iter().any(|split| split.missing),
             weights: if targets == 1 { Vec::new() } else { self.weights },

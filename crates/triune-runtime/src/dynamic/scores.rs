@@ -58,8 +58,8 @@ fn shares(scores: &mut [f32], but_zero: bool) {
 pub(super) fn both(score: f32, second: Second, by: PostTransform) -> [f32; 2] {
     match (second, by) {
         (_, PostTransform::Probit) => [probit(score), probit(1.0 - score)],
+        (_, PostTransform::Logistic) => [logistic(-score), logistic(score)],
         (Second::Rest, _) => [1.0 - score, score],
-        (Second::Opposite, PostTransform::Logistic) => [logistic(-score), logistic(score)],
         (Second::Opposite, _) => [-score, score],
     }
 }

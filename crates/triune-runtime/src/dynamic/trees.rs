@@ -20,7 +20,7 @@ use super::{
 use crate::{Error, Tensor, TensorRef};
 
 /// Walks side by side.
-const LANES: usize = 8;
+const LANES: usize = 16;
 /// Rows of a block, of few targets and columns.
 const BLOCK: usize = 256;
 /// Most scores and most elements of a block's input, unless a row has more.
@@ -28,6 +28,9 @@ const SCORES: usize = 1 << 14;
 const ELEMENTS: usize = 1 << 15;
 /// Steps of a walk that a task should have at least.
 const TASK: u64 = 1 << 15;
+
+/// So many steps are not counted against the limit of work, which takes longer to look up than they do.
+const UNCOUNTED: u64 = 100_000;
 
 /// What trees compute in.
 trait Real: rows::Real + PartialOrd + Send + Sync + 'static {
@@ -124,7 +127,7 @@ impl<T: Real> Run<'_, '_, T> {
         let row_bytes = targets * dtype.bytes();
         let paths = self.forest.roots.len() as u64 * self.forest.depth as u64;
         let steps = paths.saturating_mul(self.rows as u64);
-        if steps > work::limit()? {
+        if steps > UNCOUNTED && steps > work::limit()? {
             let (limit, variable) = (work::limit()?, work::VARIABLE);
             return Err(self.at.wrong(format!(
                 "{steps} steps through trees, more than the {limit} operations that a run may take; a higher limit of work ({variable}, or triune.set_work_limit) would let it go on"
@@ -171,17 +174,20 @@ impl<T: Real> Run<'_, '_, T> {
                 }
             } else {
                 self.regressed(sums, said);
-                if self.op.post_transform == PostTransform::None && dtype == DType::F64 {
+                // A single score has nothing to share with.
+                let by = if targets > 1 || self.op.post_transform == PostTransform::Probit {
+                    self.op.post_transform
+                } else {
+                    PostTransform::None
+                };
+                if by == PostTransform::None && dtype == DType::F64 {
                     let words = bytes.as_chunks_mut::<8>().0;
                     words.iter_mut().zip(&*sums).for_each(|(word, sum)| *word = sum.wide().to_le_bytes());
                     continue;
                 }
                 let last = &mut scratch.last[..targets];
                 last.iter_mut().zip(&*sums).for_each(|(last, sum)| *last = sum.narrow());
-                // A single score has nothing to share with.
-                if targets > 1 || self.op.post_transform == PostTransform::Probit {
-                    scores::transform(last, self.op.post_transform);
-                }
+                scores::transform(last, by);
             }
             let last = &scratch.last[..targets];
             if dtype == DType::F64 {
@@ -308,8 +314,8 @@ impl<T: Real> Run<'_, '_, T> {
             *said = true;
             return;
         }
-        // Splits are no leaves, and a tree's last leaves may have nothing to say.
-        let [first, count] = self.forest.leaves.get(leaf as usize).copied().unwrap_or_default();
+        let first = self.forest.leaves[leaf as usize];
+        let count = self.forest.counts.get(leaf as usize).copied().unwrap_or(self.forest.each);
         for &(target, weight) in &self.forest.weights[first as usize..][..count as usize] {
             let place = row * self.op.targets + target as usize;
             let (sum, said) = (&mut scratch.sums[place], &mut scratch.said[place]);
@@ -333,9 +339,13 @@ impl<T: Real> Run<'_, '_, T> {
         self.forest.base.get(target).copied().unwrap_or(T::ZERO)
     }
 
-    /// Makes scores of a row's sums.
+    /// Makes scores of a row's sums; of several targets, one of which no tree says anything has 0, as in ONNX Runtime.
     fn regressed(&self, sums: &mut [T], said: &[bool]) {
         for (target, (sum, said)) in sums.iter_mut().zip(said).enumerate() {
+            if self.op.targets > 1 && !said {
+                *sum = T::ZERO;
+                continue;
+            }
             let base = self.base(target);
             *sum = match self.op.aggregate {
                 Aggregate::Sum => sum.plus(base),
@@ -385,7 +395,9 @@ impl<T: Real> Run<'_, '_, T> {
 /// As [`scores::both`], with f64's digits for what needs no function.
 fn both<T: Real>(score: T, second: Second, by: PostTransform) -> [f32; 2] {
     match second {
-        Second::Rest if by != PostTransform::Probit => [(1.0 - score.wide()) as f32, score.narrow()],
+        Second::Rest if !matches!(by, PostTransform::Probit | PostTransform::Logistic) => {
+            [(1.0 - score.wide()) as f32, score.narrow()]
+        }
         _ => scores::both(score.narrow(), second, by),
     }
 }

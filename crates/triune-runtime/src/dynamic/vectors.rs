@@ -22,6 +22,9 @@ const TASK: usize = 1 << 16;
 /// Rows of a block, at most.
 const BLOCK: usize = 64;
 
+/// So many products are not counted against the limit of work.
+const UNCOUNTED: u64 = 100_000;
+
 /// Runs the step.
 pub(crate) fn run<'a>(
     step: &'a HostStep,
@@ -35,7 +38,7 @@ pub(crate) fn run<'a>(
     let rows = op.rows(x.dtype, x.shape).map_err(|reason| at.wrong(reason))?;
     let products = op.vectors.len();
     let total = (products as u64).saturating_mul(rows as u64);
-    if total > work::limit()? {
+    if total > UNCOUNTED && total > work::limit()? {
         let (limit, variable) = (work::limit()?, work::VARIABLE);
         return Err(at.wrong(format!(
             "{total} products with support vectors, more than the {limit} operations that a run may take; a higher limit of work ({variable}, or triune.set_work_limit) would let it go on"

@@ -421,7 +421,11 @@ fn linear_classifier(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
                 return Ok(vec![best, own]);
             }
             let opposite = f.unary(UnaryKind::Neg, own)?;
-            let rest = f.add_number(opposite, 1.0)?;
+            let (rest, own) = if by == PostTransform::Logistic {
+                (f.unary(UnaryKind::Sigmoid, opposite)?, f.unary(UnaryKind::Sigmoid, own)?)
+            } else {
+                (f.add_number(opposite, 1.0)?, own)
+            };
             Ok(vec![best, f.concat(&[rest, own], 1)?])
         })
         .into())
