@@ -399,9 +399,10 @@ class Session:
         converted as far as each is kept: integers exactly, floats to the nearest one, floats that are integers as such.
 
         Strings are an array of str or of their UTF-8 in bytes, of objects or of numpy's own types for them, or a list of str;
-        returned are arrays of objects, which are str. A sequence is a list of arrays, a map is a dict, several are a list of dicts,
-        and an optional without content is None, given and returned. Elements of types that numpy does not have are those of ml_dtypes, if that is installed; without it
-        results are arrays of their patterns, uint16 for bfloat16 and uint8 for the others, which are taken in either case.
+        returned are arrays of objects, which are str. A sequence is a list of arrays, a map is a dict, several maps are a list of
+        dicts, and an optional without content is None, given and returned. Elements of types that numpy does not have are those
+        of ml_dtypes, if that is installed; without it results are arrays of their patterns, uint16 for bfloat16 and uint8 for the
+        others, which are taken in either case.
 
         `out` has C-contiguous arrays that results are written to without a copy, by output name, or in the order of the
         results with None for a new one. They are returned in their places. Only results whose extents depend on data are copied.

@@ -47,7 +47,7 @@ def model(
 
     def described(name: str, value: Any) -> Any:
         if isinstance(value, dict):
-            keys, values = list(value)[0], list(value.values())[0]
+            keys, values = next(iter(value)), next(iter(value.values()))
             kinds = {int: INT64, str: STRING, float: FLOAT}
             inner = helper.make_tensor_type_proto(kinds[type(values)], [])
             return helper.make_value_info(name, helper.make_map_type_proto(kinds[type(keys)], inner))
@@ -216,8 +216,7 @@ def tree_ensemble(rng: np.random.Generator) -> Case:
     kind = str(rng.choice(["float32", "float64"]))
     member = rng.random() < 0.4
     listed: dict[str, list[Any]] = {
-        name: []
-        for name in ("featureids", "modes", "splits", "truenodeids", "trueleafs", "falsenodeids", "falseleafs")
+        name: [] for name in ("featureids", "modes", "splits", "truenodeids", "trueleafs", "falsenodeids", "falseleafs")
     }
     weights: list[float] = []
     sets: list[float] = []
@@ -442,8 +441,20 @@ def label_encoder(rng: np.random.Generator) -> Case:
         strings = rng.random() < 0.5
         x = drawn(rng, "strings" if strings else "int64s", shape)
         attributes: dict[str, Any] = {"classes_strings": WORDS[1:4], "default_int64": -7, "default_string": "none"}
-        return Case("LabelEncoder-1", model("LabelEncoder", 1, {"x": x}, [INT64 if strings else STRING], attributes), {"x": x}, 0)
-    pairs = [("strings", "int64s"), ("strings", "floats"), ("int64s", "strings"), ("int64s", "floats"), ("floats", "strings"), ("floats", "int64s")]
+        return Case(
+            "LabelEncoder-1",
+            model("LabelEncoder", 1, {"x": x}, [INT64 if strings else STRING], attributes),
+            {"x": x},
+            0,
+        )
+    pairs = [
+        ("strings", "int64s"),
+        ("strings", "floats"),
+        ("int64s", "strings"),
+        ("int64s", "floats"),
+        ("floats", "strings"),
+        ("floats", "int64s"),
+    ]
     pairs += [("int64s", "int64s"), ("floats", "floats"), ("strings", "strings")]
     from_kind, to_kind = pairs[int(rng.integers(len(pairs)))]
     count = int(rng.integers(1, 5))
@@ -457,7 +468,9 @@ def label_encoder(rng: np.random.Generator) -> Case:
     default = {"strings": "rest", "int64s": 99, "floats": 0.75}[to_kind]
     if rng.random() < 0.6:
         attributes[f"default_{to_kind.removesuffix('s')}"] = default
-    return Case(f"LabelEncoder-{version}", model("LabelEncoder", version, {"x": x}, [RESULTS[to_kind]], attributes), {"x": x}, 0)
+    return Case(
+        f"LabelEncoder-{version}", model("LabelEncoder", version, {"x": x}, [RESULTS[to_kind]], attributes), {"x": x}, 0
+    )
 
 
 def label_encoder_of_tensors(rng: np.random.Generator) -> Case:
@@ -485,7 +498,9 @@ def category_mapper(rng: np.random.Generator) -> Case:
     strings = rng.random() < 0.5
     x = drawn(rng, "strings" if strings else "int64s", (2, 3))
     attributes = {"cats_strings": WORDS[1:5], "cats_int64s": [3, 1, -2, 0], "default_int64": -9, "default_string": "-"}
-    return Case("CategoryMapper", model("CategoryMapper", 1, {"x": x}, [INT64 if strings else STRING], attributes), {"x": x}, 0)
+    return Case(
+        "CategoryMapper", model("CategoryMapper", 1, {"x": x}, [INT64 if strings else STRING], attributes), {"x": x}, 0
+    )
 
 
 def one_hot_encoder(rng: np.random.Generator) -> Case:
@@ -503,7 +518,9 @@ def zip_map(rng: np.random.Generator) -> Case:
     """Draw a list of maps."""
     strings = rng.random() < 0.5
     x = floats(rng, 3, 4) if rng.random() < 0.8 else floats(rng, 4)
-    attributes = {"classlabels_strings" if strings else "classlabels_int64s": keys(rng, "strings" if strings else "int64s", 4)}
+    attributes = {
+        "classlabels_strings" if strings else "classlabels_int64s": keys(rng, "strings" if strings else "int64s", 4)
+    }
     inner = helper.make_tensor_type_proto(FLOAT, [])
     made = helper.make_sequence_type_proto(helper.make_map_type_proto(STRING if strings else INT64, inner))
     return Case("ZipMap", model("ZipMap", 1, {"x": x}, [made], attributes), {"x": x}, 0)
@@ -512,10 +529,17 @@ def zip_map(rng: np.random.Generator) -> Case:
 def mapped(rng: np.random.Generator, strings: bool, values: str) -> dict[Any, Any]:
     """Return a map."""
     count = int(rng.integers(1, 5))
-    words = {"texts": [str(word) for word in rng.choice(["1", "-2", "37"], count)], "floats": floats(rng, count).tolist()}
+    words = {
+        "texts": [str(word) for word in rng.choice(["1", "-2", "37"], count)],
+        "floats": floats(rng, count).tolist(),
+    }
     integers = [int(value) for value in rng.integers(-5, 9, count)]
     found = {"int64s": integers} | words
-    names = [str(word) for word in rng.permutation(WORDS)[:count]] if strings else [int(key) for key in rng.permutation(6)[:count]]
+    names = (
+        [str(word) for word in rng.permutation(WORDS)[:count]]
+        if strings
+        else [int(key) for key in rng.permutation(6)[:count]]
+    )
     return dict(zip(names, found[values], strict=True))
 
 
@@ -524,7 +548,9 @@ def dict_vectorizer(rng: np.random.Generator) -> Case:
     strings = rng.random() < 0.5
     values = "floats" if not strings or rng.random() < 0.5 else "int64s"
     x = mapped(rng, strings, values)
-    attributes = {"string_vocabulary" if strings else "int64_vocabulary": keys(rng, "strings" if strings else "int64s", 5)}
+    attributes = {
+        "string_vocabulary" if strings else "int64_vocabulary": keys(rng, "strings" if strings else "int64s", 5)
+    }
     kind = FLOAT if values == "floats" else INT64
     return Case("DictVectorizer", model("DictVectorizer", 1, {"x": x}, [kind], attributes), {"x": x}, 0)
 
