@@ -180,7 +180,7 @@ def test_maps_are_dicts_at_the_border_and_nowhere_else() -> None:
     assert [info.kind for info in run.outputs] == ["sequence of maps"]
     x = np.float32([[1, 2], [3, 4]])
     assert run.run({"x": x})[0] == [{4: 1.0, 2: 2.0}, {4: 3.0, 2: 4.0}]
-    with pytest.raises(triune.errors.Error, match=r"'zip' \(ZipMap\): values \(2, 1\) for 2 keys"):
+    with pytest.raises(triune.errors.Error, match=r"'zip' \(ZipMap\): values \[2, 1\] for 2 keys"):
         session([zipped], helper.make_value_info("maps", maps)).run({"x": x[:, :1]})
     length = helper.make_node("SequenceLength", ["maps"], ["n"], name="count")
     with pytest.raises(

@@ -17,6 +17,8 @@ skl2onnx = pytest.importorskip("skl2onnx")
 from sklearn import cluster, compose, ensemble, linear_model, pipeline, preprocessing, svm  # noqa: E402
 from sklearn.datasets import make_classification, make_regression  # noqa: E402
 
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
+
 OPSETS = {"": 17, "ai.onnx.ml": 3}
 
 
