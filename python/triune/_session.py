@@ -66,8 +66,9 @@ class ValueInfo(_ValueInfo):
     """An input or output of a model: name, dtype and shape as a tuple, and its kind."""
 
     kind: str
-    """``tensor``, ``strings`` (an array of str), ``sequence`` (a list of arrays of `dtype`), ``optional`` (an array or None) or
-    ``optional sequence``."""
+    """``tensor``, ``strings`` (an array of str), ``sequence`` (a list of arrays of `dtype`), ``optional`` (an array or None),
+    ``optional sequence``, ``map`` (a dict of ints or str to ints, floats of `dtype` or str) or ``sequence of maps`` (a list of
+    dicts)."""
 
     def __new__(cls, name: str, dtype: str, shape: tuple[int | str, ...], kind: str = "tensor") -> ValueInfo:
         """Make the tuple."""
@@ -398,9 +399,10 @@ class Session:
         converted as far as each is kept: integers exactly, floats to the nearest one, floats that are integers as such.
 
         Strings are an array of str or of their UTF-8 in bytes, of objects or of numpy's own types for them, or a list of str;
-        returned are arrays of objects, which are str. A sequence is a list of arrays, and an optional without content is None,
-        given and returned. Elements of types that numpy does not have are those of ml_dtypes, if that is installed; without it
-        results are arrays of their patterns, uint16 for bfloat16 and uint8 for the others, which are taken in either case.
+        returned are arrays of objects, which are str. A sequence is a list of arrays, a map is a dict, several maps are a list of
+        dicts, and an optional without content is None, given and returned. Elements of types that numpy does not have are those
+        of ml_dtypes, if that is installed; without it results are arrays of their patterns, uint16 for bfloat16 and uint8 for the
+        others, which are taken in either case.
 
         `out` has C-contiguous arrays that results are written to without a copy, by output name, or in the order of the
         results with None for a new one. They are returned in their places. Only results whose extents depend on data are copied.
@@ -445,11 +447,17 @@ class Session:
 
     def _fed(self, name: str, value: Any, dtype: np.dtype[Any], convert: bool) -> Any:
         kind = self._kinds.get(name, "tensor")
+        if kind == "tensor" and type(value) is np.ndarray and value.dtype == dtype and value.flags.carray:
+            # It is what the core takes.
+            return value
         if "sequence" in kind:
             # What is no list is the core's to refuse.
             if not isinstance(value, list):
                 return value
             return [_array(f"input {name!r}[{index}]", each, dtype, convert) for index, each in enumerate(value)]
+        if kind == "map":
+            # A dict; what it is of is the core's to check.
+            return value
         if kind == "strings":
             return _strings(f"input {name!r}", value)
         return None if value is None and kind == "optional" else _array(f"input {name!r}", value, dtype, convert)

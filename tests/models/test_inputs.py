@@ -76,9 +76,9 @@ def test_constants_that_make_operators_what_they_are_stay() -> None:
 
 def test_a_model_of_another_domain_alone_names_what_it_lacks() -> None:
     helper = onnx.helper
-    node = helper.make_node("Binarizer", ["x"], ["y"], domain="ai.onnx.ml", threshold=0.5)
+    node = helper.make_node("Crusher", ["x"], ["y"], domain="org.example", threshold=0.5)
     info = [helper.make_tensor_value_info(name, 1, [2]) for name in "xy"]
     graph = helper.make_graph([node], "g", info[:1], info[1:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("ai.onnx.ml", 3)])
-    with pytest.raises(triune.errors.UnsupportedError, match=r"\(Binarizer\): operator of domain 'ai.onnx.ml'"):
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("org.example", 3)])
+    with pytest.raises(triune.errors.UnsupportedError, match=r"\(Crusher\): operator of domain 'org.example'"):
         triune.Session(model.SerializeToString())

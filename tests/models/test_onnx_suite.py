@@ -25,7 +25,7 @@ RANDOM = {
 }
 # Cases that pass of the suite of onnx 1.23.
 PASSES = {
-    "NodeModel": 1841,
+    "NodeModel": 1849,
     "RealModel": 9,
     "SimpleModel": 21,
     "PyTorchConvertedModel": 82,

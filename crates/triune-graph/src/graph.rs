@@ -38,12 +38,30 @@ pub enum ValueKind {
     OptionalSequence,
     /// A tensor of strings, as their numbers in [`Graph::strings`] and in the tables that runs add to it.
     Strings,
+    /// A map: within a run a list of two tensors, its keys and its values.
+    Map(MapType),
+    /// A list of maps with the same keys: within a run a list of two tensors, the keys and a row of values for each map.
+    Maps(MapType),
+}
+
+/// What a map is of; numbers among its keys are i64, and among its values of the value's type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MapType {
+    /// Whether keys are strings.
+    pub string_keys: bool,
+    /// Whether values are.
+    pub string_values: bool,
 }
 
 impl ValueKind {
     /// Whether there is one tensor in any case.
     pub const fn is_tensor(self) -> bool {
         matches!(self, Self::Tensor | Self::Strings)
+    }
+
+    /// Whether it is a map, or several.
+    pub const fn is_map(self) -> bool {
+        matches!(self, Self::Map(_) | Self::Maps(_))
     }
 
     /// The kind in words.
@@ -54,6 +72,8 @@ impl ValueKind {
             Self::Optional => "optional",
             Self::OptionalSequence => "optional sequence",
             Self::Strings => "strings",
+            Self::Map(_) => "map",
+            Self::Maps(_) => "sequence of maps",
         }
     }
 }

@@ -21,8 +21,8 @@ pub use constant::Constant;
 pub use error::Error;
 pub use functions::Function;
 pub use graph::{
-    DefaultInput, Dim, Graph, Node, NodeId, Origin, Provenance, Quantization, Value, ValueId, ValueIds,
-    ValueKind,
+    DefaultInput, Dim, Graph, MapType, Node, NodeId, Origin, Provenance, Quantization, Value, ValueId,
+    ValueIds, ValueKind,
 };
 pub use ops::Op;
 pub use strings::Strings;

@@ -184,8 +184,8 @@ fn values_and_names_that_do_not_fit() {
     let unary = |input, output| node("Relu", &[input], &[output], &[]);
     let of = |nodes: &[Message]| graph(nodes, &[]);
     check(vec![
-        (declared(4, &Message::default()), Kind::Malformed, &["value 'z' is a map or of a type of its own"]),
-        (declared(5, &Message::default()), Kind::Malformed, &["value 'z' is a map or of a type of its own"]),
+        (declared(4, &Message::default()), Kind::Malformed, &["value 'z' is of a type of its own"]),
+        (declared(5, &Message::default()), Kind::Malformed, &["value 'z' is of a type of its own"]),
         (declared(1, &Message::default().int(1, 15)), Kind::Malformed, &["value 'z'", "element type 15"]),
         (graph(&[relu()], &[(11, &value("", &["1"]))]), Kind::Graph, &["an input has no name"]),
         (graph(&[relu()], &[(11, &value("x", &["1"]))]), Kind::Graph, &["value 'x' is defined twice"]),

@@ -1,6 +1,7 @@
 //! Any model file on this machine's CPU.
 
 mod given;
+mod maps;
 mod source;
 mod state;
 
@@ -563,9 +564,9 @@ impl Session {
         let target = |(index, (object, info)): (usize, (&Option<Bound<'py, PyAny>>, &ValueInfo))| {
             let Some(object) = object else { return Ok(None) };
             let name = format!("out for '{}'", info.name);
-            if info.kind == ValueKind::Strings {
+            if info.kind == ValueKind::Strings || info.kind.is_map() {
                 return Err(error::argument(format!(
-                    "{name}: expected None, got an array: strings are always new ones"
+                    "{name}: expected None, got an array: strings and maps are always new ones"
                 )));
             }
             let dtype = added.get(index).copied().flatten().unwrap_or(info.dtype);

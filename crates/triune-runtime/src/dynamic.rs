@@ -2,12 +2,17 @@
 //!
 //! [`triune_graph::passes::stages`] says how a staged network is driven.
 
+mod encoders;
 mod linear_attention;
 mod matrix;
 mod n_grams;
 mod regions;
+mod rows;
+mod scores;
 pub(crate) mod strings;
+pub(crate) mod trees;
 mod unique;
+pub(crate) mod vectors;
 
 use triune_device::work;
 use triune_graph::{
@@ -37,6 +42,8 @@ pub fn run<'a>(
         Op::Hosted(Hosted::Determinant(_)) => vec![matrix::determinants(&at)?],
         Op::Hosted(Hosted::LinearAttention(op)) => linear_attention::run(&at, *op)?,
         Op::Hosted(Hosted::NGrams(op)) => vec![n_grams::count(&at, op)?],
+        Op::Hosted(Hosted::Dictionary(op)) => vec![encoders::translate(&at, op)?],
+        Op::Hosted(Hosted::OneHotEncoder(op)) => vec![encoders::one_hot(&at, op)?],
         Op::Hosted(Hosted::NonMaxSuppression(op)) => vec![non_max_suppression(&at, *op)?],
         _ => return Err(unsupported(step, "it does not run on the host by itself")),
     };
@@ -150,6 +157,11 @@ impl<'a> Operands<'a> {
                 (_, None) => return Err(self.wrong(format!("reals of {dtype}"))),
             }
         }
+        let shape = Shape::new(shape).ok_or_else(|| self.wrong("too many dimensions"))?;
+        Ok(Tensor { dtype, shape, bytes })
+    }
+
+    fn of_bytes(&self, dtype: DType, shape: &[usize], bytes: Vec<u8>) -> Result<Tensor, Error> {
         let shape = Shape::new(shape).ok_or_else(|| self.wrong("too many dimensions"))?;
         Ok(Tensor { dtype, shape, bytes })
     }

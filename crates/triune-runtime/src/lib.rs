@@ -39,7 +39,7 @@ pub use model::{Metadata, Model, ModelOptions, ValueInfo};
 pub use package::{MODEL_FILE, Package, description::Description};
 pub use profile::{Cost, OperatorCost, Profile};
 pub use session::{OperatorTime, Session, SessionOptions, Variable};
-pub use staged::value::{StringTensor, Value, ValueRef};
+pub use staged::value::{MapElements, Maps, StringTensor, Value, ValueRef};
 pub use study::Study;
 pub use tensor::{Element, Tensor, TensorMut, TensorRef};
 pub use triune_compiler::{
@@ -47,6 +47,6 @@ pub use triune_compiler::{
     PlanOptions, PlannedBuffer, Program, Report, Residency, Share, Summary, TensorIo, Wait, compile,
 };
 pub use triune_device::{Inputs, Outputs};
-pub use triune_graph::{Dim, ValueKind};
+pub use triune_graph::{Dim, MapType, ValueKind};
 pub use triune_kernels::CancelToken;
 pub use triune_memory::residency::Policy;

@@ -4,7 +4,7 @@ use std::{collections::HashSet, path::Path, sync::Arc};
 
 use bytes::Bytes;
 use triune_device::{DeviceSpec, Inputs, Outputs, Scratch};
-use triune_graph::{Dim, ValueId, ValueKind, passes};
+use triune_graph::{Dim, MapType, ValueId, ValueKind, passes};
 #[cfg(doc)]
 use triune_kernels::CancelToken;
 use triune_kernels::Pool;
@@ -17,7 +17,7 @@ use crate::{
     plans::PlanCache,
     staged::{
         Staged,
-        value::{StringTensor, Value, ValueRef},
+        value::{Maps, StringTensor, Value, ValueRef},
     },
     tensor::{Operands, Results},
 };
@@ -241,7 +241,9 @@ impl Session {
         let tensor = |(value, info): (Option<Value>, &ValueInfo)| match value {
             None => Ok(None),
             Some(Value::Tensor(tensor)) => Ok(Some(tensor)),
-            Some(Value::Sequence(_) | Value::Strings(_) | Value::Nothing) => Err(no_tensor(info)),
+            Some(Value::Sequence(_) | Value::Strings(_) | Value::Map(_) | Value::Nothing) => {
+                Err(no_tensor(info))
+            }
         };
         results.into_iter().zip(self.outputs()).map(tensor).collect()
     }
@@ -259,26 +261,29 @@ impl Session {
             shapes.push(info.check_value(*input)?);
         }
         for (info, into) in self.outputs().iter().zip(&*into) {
-            if into.is_some() && info.kind == ValueKind::Strings {
+            if into.is_some() && (info.kind == ValueKind::Strings || info.kind.is_map()) {
                 return Err(no_tensor(info));
             }
         }
         // What the last run has added is nobody's any more.
         let own = self.model().graph.strings.len();
         self.resources.strings.truncate(own);
-        let mut numbered = Vec::new();
+        let (mut numbered, mut mapped) = (Vec::new(), Vec::new());
         for input in inputs {
-            if let ValueRef::Strings(strings) = input {
-                numbered.push(strings.numbers(&mut self.resources.strings)?);
+            match input {
+                ValueRef::Strings(strings) => numbered.push(strings.numbers(&mut self.resources.strings)?),
+                ValueRef::Map(map) => mapped.push(map.numbers(&mut self.resources.strings)?),
+                _ => {}
             }
         }
-        let mut numbers = numbered.iter();
+        let (mut numbers, mut maps) = (numbered.iter(), mapped.iter());
         let mut tensors = Vec::with_capacity(inputs.len());
         for input in inputs {
             tensors.push(match input {
                 ValueRef::Strings(_) => {
                     numbers.next().map_or(ValueRef::Nothing, |own| ValueRef::Tensor(own.view()))
                 }
+                ValueRef::Map(_) => maps.next().map_or(ValueRef::Nothing, |own| ValueRef::Sequence(own)),
                 other => *other,
             });
         }
@@ -288,6 +293,12 @@ impl Session {
                 && let Some(Value::Tensor(numbers)) = result
             {
                 *result = Some(Value::Strings(StringTensor::of(numbers, &self.resources.strings)?));
+            }
+            if let ValueKind::Map(map) | ValueKind::Maps(map) = info.kind
+                && let Some(Value::Sequence(parts)) = result
+            {
+                let parts = std::mem::take(parts);
+                *result = Some(Value::Map(Maps::of(parts, map, &self.resources.strings)?));
             }
         }
         Ok(results)
@@ -319,7 +330,7 @@ impl Session {
         }
         let tensors = inputs.iter().filter_map(|input| match input {
             ValueRef::Tensor(tensor) => Some(*tensor),
-            ValueRef::Sequence(_) | ValueRef::Strings(_) | ValueRef::Nothing => None,
+            _ => None,
         });
         let tensors: Vec<_> = tensors.collect();
         let (resources, engine) = self.engine(shapes)?;
@@ -494,7 +505,7 @@ fn no_tensor(info: &ValueInfo) -> Error {
     Error::Operand {
         what: format!("output '{}'", info.name),
         expected: "a tensor".into(),
-        got: "a sequence, strings, or nothing".into(),
+        got: "a sequence, strings, maps, or nothing".into(),
     }
 }
 
@@ -533,6 +544,10 @@ impl ValueInfo {
         match (self.kind, input) {
             (ValueKind::Tensor, ValueRef::Tensor(tensor)) => self.check(&tensor),
             (ValueKind::Strings, ValueRef::Strings(strings)) => self.check_strings(strings),
+            (ValueKind::Map(map), ValueRef::Map(given)) => {
+                self.check_map(map, given)?;
+                Ok(none)
+            }
             (ValueKind::Optional, ValueRef::Tensor(tensor)) if tensor.dtype == self.dtype => Ok(none),
             (ValueKind::Optional | ValueKind::OptionalSequence, ValueRef::Nothing) => Ok(none),
             (ValueKind::Sequence | ValueKind::OptionalSequence, ValueRef::Sequence(list)) => {
@@ -547,6 +562,7 @@ impl ValueInfo {
                     ValueRef::Tensor(tensor) => format!("a tensor of {}", tensor.dtype),
                     ValueRef::Sequence(_) => "a sequence".into(),
                     ValueRef::Strings(_) => "strings".into(),
+                    ValueRef::Map(_) => "a map".into(),
                     ValueRef::Nothing => "nothing".into(),
                 },
             )),
@@ -590,6 +606,21 @@ impl ValueInfo {
             what: format!("input '{}'", self.name),
             expected: format!("strings of shape {shape}"),
             got: format!("{} strings", strings.texts.len()),
+        })
+    }
+
+    /// Checks a map against this.
+    fn check_map(&self, map: MapType, given: &Maps) -> Result<(), Error> {
+        let (keys, values) = (given.keys.form(), given.values.form());
+        let expected = [(!map.string_keys).then_some(DType::I64), (!map.string_values).then_some(self.dtype)];
+        if [keys.0, values.0] == expected && keys.1 == values.1 && keys.1.rank() == 1 {
+            return Ok(());
+        }
+        let name = |dtype: Option<DType>| dtype.map_or("strings", DType::name);
+        Err(Error::Operand {
+            what: format!("input '{}'", self.name),
+            expected: format!("a map of {} to {}, as many", name(expected[0]), name(expected[1])),
+            got: format!("{} {} and {} {}", name(keys.0), keys.1, name(values.0), values.1),
         })
     }
 

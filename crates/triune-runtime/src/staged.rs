@@ -2,6 +2,7 @@
 //! gave. [`triune_graph::passes::stages`] says how.
 
 mod control;
+mod maps;
 mod sequence;
 pub(crate) mod value;
 
@@ -72,7 +73,7 @@ impl<'a> Table<'a> {
     fn get(&self, name: &str) -> Option<TensorRef<'_>> {
         match self.value(name)? {
             ValueRef::Tensor(tensor) => Some(tensor),
-            ValueRef::Sequence(_) | ValueRef::Strings(_) | ValueRef::Nothing => None,
+            ValueRef::Sequence(_) | ValueRef::Strings(_) | ValueRef::Map(_) | ValueRef::Nothing => None,
         }
     }
 
@@ -111,6 +112,15 @@ fn step(
         Op::Hosted(Hosted::Sequence(op)) => vec![sequence::run(step, *op, table)?],
         Op::Hosted(Hosted::Strings(op)) => {
             let results = dynamic::strings::run(step, op, &mut resources.strings, |name| table.get(name))?;
+            results.into_iter().map(Value::Tensor).collect()
+        }
+        Op::Hosted(Hosted::Maps(op)) => vec![maps::run(step, op, table, &mut resources.strings)?],
+        Op::Hosted(Hosted::SupportVectors(op)) => {
+            let results = dynamic::vectors::run(step, op, &resources.pool, |name| table.get(name))?;
+            results.into_iter().map(Value::Tensor).collect()
+        }
+        Op::Hosted(Hosted::Trees(op)) => {
+            let results = dynamic::trees::run(step, op, &resources.pool, |name| table.get(name))?;
             results.into_iter().map(Value::Tensor).collect()
         }
         _ => {

@@ -18,7 +18,7 @@ NOT_DRAWN = {
     "StringSplit": "strings",
 }
 DOMAINS_NOT_DRAWN = {
-    "ai.onnx.ml": "trees and encoders of classical learning",
+    "ai.onnx.ml": "models/learning_cases.py draws trees and encoders of classical learning",
     "ai.onnx.preview.training": "training",
     "ai.onnx.preview": "operators that ONNX has not settled",
 }

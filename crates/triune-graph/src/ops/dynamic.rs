@@ -2,12 +2,17 @@
 //!
 //! They run on the host between the static parts of a network: see [`crate::passes::stages`].
 
+use std::sync::Arc;
+
 use triune_tensor::{DType, function::Comparison};
 
 use super::{
     control::{If, Loop, Map, Scan},
+    encoders::{Dictionary, MapOp, OneHotEncoder},
     infer::{Operands, TensorType},
     strings::StringOp,
+    trees::Trees,
+    vectors::SupportVectors,
 };
 use crate::{Error, Op};
 
@@ -46,6 +51,16 @@ pub enum Hosted {
     NGrams(Box<NGrams>),
     /// What looks at the letters of strings.
     Strings(StringOp),
+    /// What an ensemble of decision trees says of each row.
+    Trees(Arc<Trees>),
+    /// What a model by support vectors says of each row.
+    SupportVectors(Arc<SupportVectors>),
+    /// Other values for elements.
+    Dictionary(Arc<Dictionary>),
+    /// Elements as places of their categories.
+    OneHotEncoder(Arc<OneHotEncoder>),
+    /// Maps, and what is made of them.
+    Maps(Arc<MapOp>),
 }
 
 /// An operator over a sequence, a list of tensors of one type, or over an optional, which is a value or nothing.
@@ -89,7 +104,7 @@ pub enum SequenceOp {
 
 impl Hosted {
     /// The operator's name in ONNX, or ours where ONNX has none.
-    pub(crate) const fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::CondTake(_) => "CondTake",
             Self::NonZero(_) => "NonZero",
@@ -105,6 +120,11 @@ impl Hosted {
             Self::LinearAttention(_) => "LinearAttention",
             Self::NGrams(_) => "TfIdfVectorizer",
             Self::Strings(op) => op.name(),
+            Self::Trees(op) => op.name,
+            Self::SupportVectors(op) => op.name(),
+            Self::Dictionary(op) => op.name,
+            Self::OneHotEncoder(_) => "OneHotEncoder",
+            Self::Maps(op) => op.name(),
             Self::Sequence(op) => match op {
                 SequenceOp::Construct => "SequenceConstruct",
                 SequenceOp::Empty(_) => "SequenceEmpty",
@@ -132,11 +152,16 @@ impl Hosted {
             Self::Determinant(_) => Determinant::infer(at),
             Self::LinearAttention(op) => op.infer(at),
             Self::NGrams(op) => op.infer(at),
+            Self::Trees(op) => op.infer(at),
+            Self::SupportVectors(op) => op.infer(at),
+            Self::Dictionary(op) => op.infer(at),
+            Self::OneHotEncoder(op) => op.infer(at),
             Self::If(_)
             | Self::Loop(_)
             | Self::Scan(_)
             | Self::Map(_)
             | Self::Sequence(_)
+            | Self::Maps(_)
             | Self::Strings(_)
             | Self::Unique(_) => Err(depends_on_data(at)),
         }

@@ -7,6 +7,7 @@ mod control;
 mod conv;
 mod dynamic;
 mod eltwise;
+mod encoders;
 mod gemm;
 mod index;
 pub(crate) mod infer;
@@ -20,7 +21,9 @@ mod reshape;
 mod resize;
 mod softmax;
 mod strings;
+pub(crate) mod trees;
 mod unary;
+mod vectors;
 mod warp;
 mod window;
 
@@ -31,6 +34,7 @@ pub use dynamic::{
     RoiAlign, SequenceOp, Unique,
 };
 pub use eltwise::Binary;
+pub use encoders::{CastMap, Dictionary, MapOp, OneHotEncoder};
 pub use gemm::{Gemm, IntegerMatMul, MatMul};
 pub use index::{GatherElements, GatherNd, Index, ScatterElements, ScatterNd, TopK, Where};
 pub use movement::{Concat, Gather, Pad, PadMode, Slice, SliceRange, Split, Transpose};
@@ -45,7 +49,9 @@ pub use reshape::{
 pub use resize::Resize;
 pub use softmax::Softmax;
 pub use strings::{CaseChange, Normalize, StringOp};
+pub use trees::{Aggregate, Classes, Forest, Forests, PostTransform, TreeMode, TreeNode, Trees};
 pub use unary::{Clip, Table, Unary};
+pub use vectors::{Classifier, Kernel, Machine, SupportVectors};
 pub use warp::{WarpPerspective, Weigh};
 pub(crate) use window::{Axis, Window};
 // What operators' attributes are made of.

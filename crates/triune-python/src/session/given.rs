@@ -3,10 +3,11 @@
 use numpy::PyUntypedArrayMethods;
 use pyo3::{prelude::*, types::PyList};
 use triune::internals::{
-    runtime::{Model, StringTensor, Tensor, TensorRef, Value, ValueInfo, ValueKind, ValueRef},
+    runtime::{Maps, Model, StringTensor, Tensor, TensorRef, Value, ValueInfo, ValueKind, ValueRef},
     tensor::{DType, MAX_RANK, OutOfMemory, Shape, memory},
 };
 
+use super::maps;
 use crate::{
     array::{self, Input},
     error,
@@ -24,6 +25,7 @@ pub(super) enum Given<'py> {
     Tensor(Array<'py>),
     Sequence(Vec<Array<'py>>),
     Strings(StringTensor),
+    Map(Maps),
     Nothing,
 }
 
@@ -42,6 +44,8 @@ impl<'py> Given<'py> {
         match info.kind {
             ValueKind::Optional | ValueKind::OptionalSequence if object.is_none() => Ok(Self::Nothing),
             ValueKind::Strings => Ok(Self::Strings(array::strings(&name, object)?)),
+            ValueKind::Map(map) => Ok(Self::Map(maps::given(&name, object, info, map)?)),
+            ValueKind::Maps(_) => Err(error::argument(format!("{name}: a sequence of maps cannot be given"))),
             ValueKind::Tensor | ValueKind::Optional => Ok(Self::Tensor(array(&name, object)?)),
             ValueKind::Sequence | ValueKind::OptionalSequence => {
                 let Ok(list) = object.cast::<PyList>() else {
@@ -61,6 +65,7 @@ impl<'py> Given<'py> {
             Self::Tensor(array) => Parts::Tensor(array.tensor()?),
             Self::Sequence(list) => Parts::Sequence(list.iter().map(Array::tensor).collect::<PyResult<_>>()?),
             Self::Strings(strings) => Parts::Strings(strings),
+            Self::Map(map) => Parts::Map(map),
             Self::Nothing => Parts::Nothing,
         })
     }
@@ -77,6 +82,7 @@ pub(super) enum Parts<'a> {
     Tensor(TensorRef<'a>),
     Sequence(Vec<TensorRef<'a>>),
     Strings(&'a StringTensor),
+    Map(&'a Maps),
     Nothing,
 }
 
@@ -98,7 +104,7 @@ impl<'a> Parts<'a> {
     fn shape(&self) -> Option<&[usize]> {
         match self {
             Self::Tensor(tensor) => Some(tensor.shape),
-            Self::Sequence(_) | Self::Strings(_) | Self::Nothing => None,
+            Self::Sequence(_) | Self::Strings(_) | Self::Map(_) | Self::Nothing => None,
         }
     }
 
@@ -107,6 +113,7 @@ impl<'a> Parts<'a> {
             Self::Tensor(tensor) => ValueRef::Tensor(*tensor),
             Self::Sequence(_) => ValueRef::Sequence(list),
             Self::Strings(strings) => ValueRef::Strings(strings),
+            Self::Map(map) => ValueRef::Map(map),
             Self::Nothing => ValueRef::Nothing,
         }
     }
@@ -152,6 +159,7 @@ pub(super) fn result(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>>
             Ok(arrays.into_any())
         }
         Value::Strings(strings) => array::from_strings(py, &strings),
+        Value::Map(maps) => maps::result(py, maps),
         Value::Nothing => Ok(py.None().into_bound(py)),
     }
 }

@@ -254,7 +254,7 @@ fn normalize(at: &Operands<'_>, strings: &mut Strings, op: &Normalize) -> Result
 }
 
 /// The bytes of the number that a text says.
-fn parsed(text: &str, to: DType) -> Option<[u8; 8]> {
+pub(crate) fn parsed(text: &str, to: DType) -> Option<[u8; 8]> {
     let mut bytes = [0; 8];
     let text = text.trim();
     if to.is_float() {

@@ -79,7 +79,7 @@ impl<'a> At<'a> {
             ValueRef::Tensor(TensorRef { dtype, shape, .. }) => {
                 Err(self.wrong(format!("{what} is {dtype} {}, not one bool", List(shape))))
             }
-            ValueRef::Sequence(_) | ValueRef::Strings(_) | ValueRef::Nothing => {
+            ValueRef::Sequence(_) | ValueRef::Strings(_) | ValueRef::Map(_) | ValueRef::Nothing => {
                 Err(self.wrong(format!("{what} is not a tensor")))
             }
         }
@@ -188,7 +188,7 @@ impl<'a> At<'a> {
             for (list, result) in lists.iter_mut().zip(results) {
                 match result {
                     Value::Tensor(tensor) => list.push(tensor),
-                    Value::Sequence(_) | Value::Strings(_) | Value::Nothing => {
+                    Value::Sequence(_) | Value::Strings(_) | Value::Map(_) | Value::Nothing => {
                         return Err(self.wrong("what its network makes is not a tensor"));
                     }
                 }
@@ -229,7 +229,7 @@ impl<'a> At<'a> {
             let results = self.walk(op, staged, &parts, walked - first, length)?;
             let results = results.into_iter().map(|value| match value {
                 Value::Tensor(tensor) => Ok(tensor),
-                Value::Sequence(_) | Value::Strings(_) | Value::Nothing => {
+                Value::Sequence(_) | Value::Strings(_) | Value::Map(_) | Value::Nothing => {
                     Err(self.wrong("a result is not a tensor"))
                 }
             });
@@ -338,7 +338,7 @@ impl<'a> Collected<'a> {
         for (parts, result) in self.parts.iter_mut().zip(results) {
             match result {
                 Value::Tensor(tensor) => parts.push(tensor),
-                Value::Sequence(_) | Value::Strings(_) | Value::Nothing => {
+                Value::Sequence(_) | Value::Strings(_) | Value::Map(_) | Value::Nothing => {
                     return Err(at.wrong("what is collected from its network is not a tensor"));
                 }
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use triune_device::{Error as DeviceError, cancel::Pace};
-use triune_graph::Strings;
+use triune_graph::{MapType, Strings};
 use triune_tensor::{DType, Shape, memory};
 
 use crate::{Error, Tensor, TensorRef};
@@ -17,6 +17,8 @@ pub enum Value {
     Sequence(Vec<Tensor>),
     /// A tensor of strings.
     Strings(StringTensor),
+    /// A map, or a list of maps with the same keys.
+    Map(Maps),
     /// The content of an optional that has none.
     Nothing,
 }
@@ -30,6 +32,8 @@ pub enum ValueRef<'a> {
     Sequence(&'a [Tensor]),
     /// A tensor of strings.
     Strings(&'a StringTensor),
+    /// A map.
+    Map(&'a Maps),
     /// Nothing, where the input is an optional.
     Nothing,
 }
@@ -41,6 +45,61 @@ pub struct StringTensor {
     pub shape: Shape,
     /// Elements, row-major.
     pub texts: Vec<Arc<str>>,
+}
+
+/// Maps as callers have them: one, or several with the same keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Maps {
+    /// The different keys: (keys), strings or i64.
+    pub keys: MapElements,
+    /// The values of one map (keys), or of several (maps, keys).
+    pub values: MapElements,
+}
+
+/// Keys or values of maps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MapElements {
+    /// Numbers.
+    Numbers(Tensor),
+    /// Strings.
+    Strings(StringTensor),
+}
+
+impl MapElements {
+    /// The elements as a run has them; new strings are added to the table.
+    fn numbers(&self, table: &mut Strings) -> Result<Tensor, Error> {
+        match self {
+            Self::Numbers(tensor) => own(tensor.view()),
+            Self::Strings(strings) => strings.numbers(table),
+        }
+    }
+
+    fn of(tensor: Tensor, strings: bool, table: &Strings) -> Result<Self, Error> {
+        Ok(if strings { Self::Strings(StringTensor::of(&tensor, table)?) } else { Self::Numbers(tensor) })
+    }
+
+    /// Element type and extents; strings have none of the former.
+    pub(crate) fn form(&self) -> (Option<DType>, Shape) {
+        match self {
+            Self::Numbers(tensor) => (Some(tensor.dtype), tensor.shape),
+            Self::Strings(strings) => (None, strings.shape),
+        }
+    }
+}
+
+impl Maps {
+    /// The keys and the values as a run has them.
+    pub(crate) fn numbers(&self, table: &mut Strings) -> Result<Vec<Tensor>, Error> {
+        Ok(vec![self.keys.numbers(table)?, self.values.numbers(table)?])
+    }
+
+    /// Of keys and values as a run has them.
+    pub(crate) fn of(parts: Vec<Tensor>, map: MapType, table: &Strings) -> Result<Self, Error> {
+        let [keys, values] =
+            <[Tensor; 2]>::try_from(parts).map_err(|_| Error::internal("a map of other parts"))?;
+        let keys = MapElements::of(keys, map.string_keys, table)?;
+        Ok(Self { keys, values: MapElements::of(values, map.string_values, table)? })
+    }
 }
 
 /// Before a string is looked up: whether the work goes on.
@@ -82,6 +141,7 @@ impl Value {
             Self::Tensor(tensor) => ValueRef::Tensor(tensor.view()),
             Self::Sequence(tensors) => ValueRef::Sequence(tensors),
             Self::Strings(strings) => ValueRef::Strings(strings),
+            Self::Map(maps) => ValueRef::Map(maps),
             Self::Nothing => ValueRef::Nothing,
         }
     }
@@ -110,6 +170,7 @@ impl ValueRef<'_> {
                 Value::Sequence(own)
             }
             Self::Strings(strings) => Value::Strings(strings.clone()),
+            Self::Map(maps) => Value::Map(maps.clone()),
             Self::Nothing => Value::Nothing,
         })
     }

@@ -163,6 +163,15 @@ impl<'a, 'b> NodeReader<'a, 'b> {
         texts.map(Some).map_err(|_| self.wrong(name, "UTF-8"))
     }
 
+    /// Takes a list of strings as their bytes, for words of which there are few.
+    pub(crate) fn letters(&mut self, name: &str) -> Result<Option<&'a [&'b [u8]]>, Error> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(AttributeValue::Texts(texts)) => Ok(Some(texts)),
+            Some(_) => Err(self.wrong(name, "a list of strings")),
+        }
+    }
+
     /// Takes a list of non-negative integers.
     pub(crate) fn extents(&mut self, name: &str) -> Result<Option<Vec<usize>>, Error> {
         let Some(values) = self.ints(name)? else { return Ok(None) };
@@ -183,6 +192,19 @@ impl<'a, 'b> NodeReader<'a, 'b> {
         }
     }
 
+    /// Takes a tensor, which may be one of strings.
+    pub(crate) fn any_tensor(&mut self, name: &str) -> Result<Option<(Constant, ValueKind)>, Error> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(AttributeValue::Tensor(tensor)) => {
+                let (own, op) = (&self.name, self.op_type);
+                let what = format_args!("node '{own}' ({op}): attribute '{name}'");
+                self.builder.constant(self.scope, tensor, &what).map(Some)
+            }
+            Some(_) => Err(self.wrong(name, "a tensor")),
+        }
+    }
+
     /// Takes a network; what it sees of the one around it becomes operands behind those that there are.
     pub(crate) fn body(&mut self, name: &str) -> Result<Body, Error> {
         match self.take(name) {
@@ -195,6 +217,10 @@ impl<'a, 'b> NodeReader<'a, 'b> {
                 {
                     let reason = "its network makes strings, which are supported as results of If alone";
                     return Err(self.unsupported(reason));
+                }
+                let made = |id: &ValueId| body.graph.value(*id).kind.is_map();
+                if body.graph.outputs.iter().any(made) {
+                    return Err(self.unsupported("its network makes maps, which the whole network alone can"));
                 }
                 Ok(body)
             }
@@ -252,6 +278,19 @@ impl<'a, 'b> NodeReader<'a, 'b> {
     pub(crate) fn makes_strings(&mut self, index: usize) {
         if let Some(id) = self.outputs.get(index).copied().flatten() {
             self.builder.graph.value_mut(id).kind = ValueKind::Strings;
+        }
+    }
+
+    /// What operand `index` is, when it is there.
+    pub(crate) fn kind_of(&self, index: usize) -> Option<ValueKind> {
+        let id = self.inputs.get(index).copied().flatten()?;
+        Some(self.builder.graph.value(id).kind)
+    }
+
+    /// Says what result `index` is.
+    pub(crate) fn makes(&mut self, index: usize, kind: ValueKind) {
+        if let Some(id) = self.outputs.get(index).copied().flatten() {
+            self.builder.graph.value_mut(id).kind = kind;
         }
     }
 

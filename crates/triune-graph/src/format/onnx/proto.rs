@@ -5,9 +5,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use triune_tensor::memory::{self, Room};
 
-use super::malformed;
+use super::{malformed, ops::STRING};
 use crate::{
-    Error, ValueKind,
+    Error, MapType, ValueKind,
     format::{
         Metadata,
         protobuf::{Reader, Wire},
@@ -436,16 +436,40 @@ fn value_type<'a>(
                 }
                 kind = match (field, inner) {
                     (4, Some(ValueKind::Tensor)) => Some(ValueKind::Sequence),
+                    (4, Some(ValueKind::Map(map))) => Some(ValueKind::Maps(map)),
                     (9, Some(ValueKind::Tensor)) => Some(ValueKind::Optional),
                     (9, Some(ValueKind::Sequence)) => Some(ValueKind::OptionalSequence),
                     _ => None,
                 };
             }
-            4 | 5 | 7 | 8 | 9 => kind = None,
+            5 => kind = map_type(wire.bytes()?, info, room, depth)?,
+            4 | 7 | 8 | 9 => kind = None,
             _ => {}
         }
     }
     Ok(kind)
+}
+
+/// A map of integers or strings to numbers or strings.
+fn map_type<'a>(
+    bytes: &'a [u8],
+    info: &mut ValueInfo<'a>,
+    room: &mut Room,
+    depth: usize,
+) -> Result<Option<ValueKind>, Error> {
+    const INT64: i64 = 7;
+    let (mut key, mut value) = (0, None);
+    let mut reader = Reader::new(bytes);
+    while let Some((field, wire)) = reader.next()? {
+        match field {
+            1 => key = wire.int()?,
+            2 if depth < 2 => value = value_type(wire.bytes()?, info, room, depth + 2)?,
+            _ => {}
+        }
+    }
+    let known = value == Some(ValueKind::Tensor) && matches!(key, INT64 | STRING);
+    let map = MapType { string_keys: key == STRING, string_values: info.data_type == STRING };
+    Ok(known.then_some(ValueKind::Map(map)))
 }
 
 fn tensor_type<'a>(bytes: &'a [u8], info: &mut ValueInfo<'a>, room: &mut Room) -> Result<(), Error> {

@@ -61,7 +61,7 @@ impl<'b> Builder<'b> {
     }
 
     /// The elements of a tensor, which may be strings; `what` names it in errors.
-    fn constant(
+    pub(super) fn constant(
         &mut self,
         scope: &Scope<'b>,
         tensor: &TensorProto<'b>,
@@ -311,6 +311,12 @@ fn boundary<'b>(
     for (info, &symbol) in formals.iter().zip(inputs) {
         let mut value = Value::named(info.name);
         describe(&mut value, info)?;
+        if let ValueKind::Maps(_) = value.kind {
+            return Err(malformed(format!(
+                "input '{}' is a sequence of maps; a map at a time is supported",
+                info.name
+            )));
+        }
         if initialized[symbol as usize] {
             declared.insert(symbol, value.shape);
             continue;
@@ -352,12 +358,14 @@ fn declare(
 fn describe(value: &mut Value, info: &ValueInfo<'_>) -> Result<(), Error> {
     if info.is_foreign {
         return Err(malformed(format!(
-            "value '{}' is a map or of a type of its own; tensors, sequences of them and optionals are supported",
+            "value '{}' is of a type of its own; tensors, sequences of them, optionals and maps of int64 or strings are supported",
             info.name
         )));
     }
     value.kind = info.kind;
-    if info.data_type == ops::STRING {
+    if info.data_type == ops::STRING && info.kind.is_map() {
+        value.dtype = Some(DType::I64);
+    } else if info.data_type == ops::STRING {
         if info.kind != ValueKind::Tensor {
             let (name, kind) = (info.name, info.kind.name());
             return Err(malformed(format!(
@@ -498,8 +506,8 @@ fn node<'b>(
             describe(&mut value, info)?;
         }
         // What its maker makes shows below.
-        let strings = value.kind == ValueKind::Strings;
-        if strings {
+        let said_kind = value.kind;
+        if said_kind == ValueKind::Strings || said_kind.is_map() {
             value.kind = ValueKind::Tensor;
         }
         let id = builder.graph.add_value(value);
@@ -508,7 +516,7 @@ fn node<'b>(
         said.ids[symbol] = Some(id);
         results.push(Some(id));
         if info.is_some_and(|info| info.data_type != 0) {
-            declared.push((id, strings));
+            declared.push((id, said_kind));
         }
     }
     if let (Some(&Some(x)), Some(&Some(y))) = (inputs.first(), results.first())
@@ -518,12 +526,20 @@ fn node<'b>(
         builder.ranks.insert(y, rank);
     }
     made(builder, proto, &attributes, [inputs, results], seen, name.to_owned(), scope)?;
-    for (id, strings) in declared {
-        let value = builder.graph.value(id);
-        if strings != (value.kind == ValueKind::Strings) {
-            let (said, made) = if strings { ("strings", "numbers") } else { ("numbers", "strings") };
-            let reason = format!("the file has '{}' as {said}, but the operator makes {made}", value.name);
-            return Err(unsupported(reason));
+    for (id, said) in declared {
+        let Value { name, kind: made, .. } = builder.graph.value(id);
+        let counts = |kind: ValueKind| kind == ValueKind::Strings || kind.is_map();
+        if said != *made && (counts(said) || counts(*made)) {
+            let what = |kind: ValueKind| match kind {
+                ValueKind::Tensor => "numbers",
+                ValueKind::Map(_) => "a map of its own types",
+                ValueKind::Maps(_) => "a sequence of maps of its own types",
+                other => other.name(),
+            };
+            let (said, made) = (what(said), what(*made));
+            return Err(unsupported(format!(
+                "the file has '{name}' as {said}, but the operator makes {made}"
+            )));
         }
     }
     Ok(())
@@ -595,6 +611,7 @@ fn made<'b>(
         reader.ignore(&["consumed_inputs"]);
     }
     ops::settle_strings(&mut reader, operator.domain)?;
+    ops::settle_maps(&mut reader)?;
     let op = read(&mut reader)?;
     if let Some(left) = reader.taken.iter().position(|taken| !taken) {
         let attribute = reader.attributes[left].name;

@@ -12,9 +12,11 @@ mod conv;
 mod cumulative;
 mod einsum;
 mod elementwise;
+mod encoders;
 mod grid;
 mod index;
 mod layout;
+mod learning;
 mod loss;
 mod microsoft;
 mod microsoft_attention;
@@ -37,6 +39,8 @@ mod sequence;
 mod signal;
 mod statistics;
 mod strings;
+mod trees;
+mod vectors;
 mod volume;
 mod window;
 
@@ -44,6 +48,7 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use super::{NodeReader, NodeWriter};
 use crate::{Error, Op, ops::Epilogue};
+pub(super) use encoders::settle_maps;
 pub(super) use reduce::has_axes_operand;
 pub(super) use strings::{STRING, settle as settle_strings};
 
@@ -148,7 +153,7 @@ fn mistaken(op: &Op) -> String {
     format!("{} has another's writer", op.name())
 }
 
-const FAMILIES: [&[Operator]; 33] = [
+const FAMILIES: [&[Operator]; 37] = [
     activation::OPERATORS,
     attention::OPERATORS,
     columns::OPERATORS,
@@ -157,9 +162,11 @@ const FAMILIES: [&[Operator]; 33] = [
     cumulative::OPERATORS,
     einsum::OPERATORS,
     elementwise::OPERATORS,
+    encoders::OPERATORS,
     grid::OPERATORS,
     index::OPERATORS,
     layout::OPERATORS,
+    learning::OPERATORS,
     loss::OPERATORS,
     microsoft::OPERATORS,
     microsoft_attention::OPERATORS,
@@ -181,6 +188,8 @@ const FAMILIES: [&[Operator]; 33] = [
     signal::OPERATORS,
     statistics::OPERATORS,
     strings::OPERATORS,
+    trees::OPERATORS,
+    vectors::OPERATORS,
     volume::OPERATORS,
 ];
 

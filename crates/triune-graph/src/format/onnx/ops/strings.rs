@@ -5,7 +5,7 @@
 
 use triune_tensor::DType;
 
-use super::{DEFAULT_DOMAIN, Form, Meaning, NodeReader, Operator, Signature, operators};
+use super::{DEFAULT_DOMAIN, Form, Meaning, NodeReader, Operator, Signature, learning::ML_DOMAIN, operators};
 use crate::{
     Error, Node, Op,
     ops::{CaseChange, Gather, Hosted, Identity, Normalize, StringOp, Unique},
@@ -26,7 +26,17 @@ enum Rule {
     Own,
 }
 
-fn rule(operator: &str) -> Option<Rule> {
+fn rule(domain: &str, operator: &str) -> Option<Rule> {
+    if domain == ML_DOMAIN {
+        return Some(match operator {
+            "ArrayFeatureExtractor" => Rule::Moves(&[0]),
+            "CategoryMapper" | "LabelEncoder" | "OneHotEncoder" => Rule::Own,
+            _ => return None,
+        });
+    }
+    if domain != DEFAULT_DOMAIN {
+        return None;
+    }
     Some(match operator {
         "Concat" => Rule::MovesAll,
         "Compress" | "DepthToSpace" | "Expand" | "Flatten" | "Gather" | "GatherElements" | "GatherND"
@@ -53,7 +63,7 @@ pub(in crate::format::onnx) fn settle(node: &mut NodeReader<'_, '_>, domain: &st
         .map(|index| (index, node.is_strings(index)))
         .collect();
     let Some((first, _)) = given.iter().find(|(_, strings)| *strings) else { return Ok(()) };
-    let rule = rule(node.op_type).filter(|_| domain == DEFAULT_DOMAIN);
+    let rule = rule(domain, node.op_type);
     let (places, moves) = match rule {
         None => {
             return Err(node.unsupported(format!("input {first} is of strings, and numbers are expected")));
