@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from triune.batch import Preprocess
-from triune.cli import main
+from triune.cli import data, main
 from triune.cli.data import Input, feeds, load, samples
 from triune.models import DIGITS_F32, DIGITS_INT8
 
@@ -117,6 +117,15 @@ def test_arrays_that_do_not_fit(arrays: dict[str, np.ndarray], words: str) -> No
     with pytest.raises(ValueError, match="input") as raised:
         feeds(arrays, [X, Y])
     assert words in str(raised.value)
+
+
+def test_a_folder_with_too_much_below_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for index in range(4):
+        (tmp_path / f"{index}.npy").touch()
+    assert data.files_below(tmp_path, {".npy"}, "arrays") == [tmp_path / f"{index}.npy" for index in range(4)]
+    monkeypatch.setattr(data, "MOST_PLACES", 3)
+    with pytest.raises(ValueError, match=r"more than 3 files below it; name the folder of the arrays"):
+        data.files_below(tmp_path, {".npy"}, "arrays")
 
 
 def test_arrays_that_fit(tmp_path: Path) -> None:

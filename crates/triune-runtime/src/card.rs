@@ -177,7 +177,10 @@ fn guessable_dir(shared: &Path) -> Result<PathBuf, Error> {
 
 fn make(directory: &Path) -> Result<(), Error> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.map_err(|source| Error::Io { path: directory.to_owned(), source })
+    made.map_err(|why| {
+        let cure = format!("{why}; set TRIUNE_RUNTIME_DIR to a directory of your own");
+        Error::Io { path: directory.to_owned(), source: io::Error::new(why.kind(), cure) }
+    })
 }
 
 fn user_id() -> Result<u32, Error> {

@@ -254,6 +254,37 @@ pub use triune_runtime::Element;
 /// ```
 pub use triune_runtime::Error;
 
+/// Keys or values of [`Maps`].
+///
+/// ```
+/// use triune::{MapElements, StringTensor};
+///
+/// let keys = MapElements::Strings(StringTensor { shape: [2].into(), texts: vec!["cat".into(), "dog".into()] });
+/// assert!(matches!(&keys, MapElements::Strings(names) if names.texts.len() == 2));
+/// ```
+pub use triune_runtime::MapElements;
+
+/// Maps that a model takes or gives, as those of classical learning do: a class and its score.
+///
+/// ```
+/// use std::path::Path;
+/// use triune::{MapElements, Session, SessionOptions, TensorRef, Value, ValueRef};
+///
+/// # fn main() -> Result<(), triune::Error> {
+/// let mut session = Session::open(Path::new("models/pets.onnx"), &SessionOptions::default())?;
+/// let features = [1.0f32, 3.0];
+/// let outputs = session.run_values(&[ValueRef::Tensor(TensorRef::of(&features, &[1, 2]))], &mut [])?;
+/// let Some(Value::Map(chances)) = &outputs[0] else { panic!("the model gives maps") };
+/// let MapElements::Strings(classes) = &chances.keys else { panic!("the classes are strings") };
+/// let MapElements::Numbers(scores) = &chances.values else { panic!("their scores are numbers") };
+/// assert_eq!(classes.texts.iter().map(|name| &**name).collect::<Vec<_>>(), ["cat", "dog"]);
+/// // A row of scores per map.
+/// assert_eq!(scores.as_slice::<f32>()?, [1.0, 3.0]);
+/// # Ok(())
+/// # }
+/// ```
+pub use triune_runtime::Maps;
+
 /// A model that several sessions run.
 ///
 /// ```

@@ -13,7 +13,7 @@ import numpy as np
 
 from triune.batch import Preprocess
 from triune.cli.arguments import finite, positive
-from triune.cli.data import IMAGES, Input, Tensor, load
+from triune.cli.data import IMAGES, Input, Tensor, files_below, load
 from triune.errors import FileError
 from triune.quantization import QuantizationOptions
 from triune.quantization._samples import Expected, uniform
@@ -188,7 +188,4 @@ class Calibration:
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    files = sorted(file for file in path.rglob("*") if file.suffix.lower() in IMAGES | _ARRAYS)
-    if not files:
-        raise ValueError(f"{path}: expected images or arrays (.npy, .npz), got none")
-    return files
+    return files_below(path, IMAGES | _ARRAYS, "images or arrays (.npy, .npz)")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,12 +16,15 @@ from triune._video import Video, is_video
 from triune.batch._pictures import ANIMATIONS, SUFFIXES, Preprocess, frames_of
 from triune.errors import ArgumentError
 
-__all__ = ["Input", "feeds", "load", "load_all", "pictures_of", "samples"]
+__all__ = ["Input", "feeds", "files_below", "load", "load_all", "pictures_of", "samples"]
 
 IMAGES = SUFFIXES
 
 MOST = 4 << 30
 """Bytes of inputs that the pictures of one file become at most: a video has no end that its first picture shows."""
+
+MOST_PLACES = 1 << 20
+"""Files and folders that are looked at below one: who names a whole disk meant something else."""
 
 Tensor = npt.NDArray[Any]
 _T = TypeVar("_T")
@@ -118,10 +121,25 @@ def load_all(
 
 
 def _inside(folder: Path) -> list[Path]:
-    files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in IMAGES | VIDEOS | {".npy", ".npz"})
+    return files_below(folder, IMAGES | VIDEOS | {".npy", ".npz"}, "images, videos or arrays (.npy, .npz)")
+
+
+def files_below(folder: Path, suffixes: Set[str], what: str) -> list[Path]:
+    """Return the files with these endings in a folder and all below it, in order.
+
+    Raises ValueError if there are none, or there is more below the folder than `MOST_PLACES`.
+    """
+    files = []
+    for place, file in enumerate(folder.rglob("*")):
+        if place == MOST_PLACES:
+            raise ValueError(
+                f"{folder}: there are more than {MOST_PLACES} files below it; name the folder of the {what}"
+            )
+        if file.suffix.lower() in suffixes:
+            files.append(file)
     if not files:
-        raise ValueError(f"{folder}: expected images, videos or arrays (.npy, .npz), got none")
-    return files
+        raise ValueError(f"{folder}: expected {what}, got none")
+    return sorted(files)
 
 
 def image(path: Path, item: Input, how: Preprocess) -> Tensor:
@@ -156,10 +174,7 @@ def image(path: Path, item: Input, how: Preprocess) -> Tensor:
 def samples(path: Path, inputs: Sequence[Input], how: Preprocess) -> Iterator[dict[str, Tensor]]:
     """Return calibration samples of batch 1: from a .npz or .npy with many, from an image, or a directory of images."""
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.suffix.lower() in IMAGES)
-        if not files:
-            raise ValueError(f"{path}: expected images, got none")
-        return (load(file, inputs, how) for file in files)
+        return (load(file, inputs, how) for file in files_below(path, IMAGES, "images"))
     arrays = load(path, inputs, how)
     count = _count(arrays, str(path))
     return ({name: array[index : index + 1] for name, array in arrays.items()} for index in range(count))
