@@ -155,12 +155,13 @@ def test_no_rows_are_no_results() -> None:
 def test_runs_count_against_the_limit_of_work() -> None:
     x = np.zeros((100_000, 2), np.float32)
     session = classifier(x)
+    before = triune.work_limit()
     triune.set_work_limit(100)
     try:
         with pytest.raises(triune.errors.Error, match="200000 steps through trees, more than the 100"):
             session.run({"x": x})
     finally:
-        triune.set_work_limit(None)
+        triune.set_work_limit(before)
 
 
 def test_maps_are_dicts_at_the_border_and_nowhere_else() -> None:
