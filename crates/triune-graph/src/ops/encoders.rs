@@ -2,12 +2,48 @@
 //!
 //! Strings are their numbers, as in all tensors of them ([`crate::Strings`]).
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    hash::Hash,
+    ops::Deref,
+    sync::Arc,
+};
 
 use triune_tensor::{DType, text::List};
 
 use super::infer::{Operands, TensorType};
 use crate::{Error, Op};
+
+/// Entries by their keys, which are shown in the keys' order.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Entries<K: Eq + Hash, V>(HashMap<K, V>);
+
+impl<K: Eq + Hash, V> From<HashMap<K, V>> for Entries<K, V> {
+    fn from(entries: HashMap<K, V>) -> Self {
+        Self(entries)
+    }
+}
+
+impl<K: Eq + Hash, V> FromIterator<(K, V)> for Entries<K, V> {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        Self(entries.into_iter().collect())
+    }
+}
+
+impl<K: Eq + Hash, V> Deref for Entries<K, V> {
+    type Target = HashMap<K, V>;
+
+    fn deref(&self) -> &HashMap<K, V> {
+        &self.0
+    }
+}
+
+impl<K: Eq + Hash + Ord + fmt::Debug, V: fmt::Debug> fmt::Debug for Entries<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().collect::<BTreeMap<_, _>>().fmt(f)
+    }
+}
 
 /// Another value for each element that a table has, and one for all others: a tensor of the input's extents.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +55,7 @@ pub struct Dictionary {
     /// The result's.
     pub to: DType,
     /// The bits of values by those of elements, as [`Self::key`] has them.
-    pub table: HashMap<u64, u64>,
+    pub table: Entries<u64, u64>,
     /// The bits of the value of all others.
     pub default: u64,
 }
@@ -49,7 +85,7 @@ impl Dictionary {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OneHotEncoder {
     /// The categories' places.
-    pub places: HashMap<i64, usize>,
+    pub places: Entries<i64, usize>,
     /// How many there are.
     pub count: usize,
     /// Whether an element of no category has zeros, rather than that it is an error.

@@ -34,7 +34,7 @@ pub use dynamic::{
     RoiAlign, SequenceOp, Unique,
 };
 pub use eltwise::Binary;
-pub use encoders::{CastMap, Dictionary, MapOp, OneHotEncoder};
+pub use encoders::{CastMap, Dictionary, Entries, MapOp, OneHotEncoder};
 pub use gemm::{Gemm, IntegerMatMul, MatMul};
 pub use index::{GatherElements, GatherNd, Index, ScatterElements, ScatterNd, TopK, Where};
 pub use movement::{Concat, Gather, Pad, PadMode, Slice, SliceRange, Split, Transpose};

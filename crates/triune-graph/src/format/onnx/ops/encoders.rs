@@ -159,7 +159,7 @@ fn label_encoder(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         node.makes_strings(0);
     }
     let (from, to) = (keys.dtype, values.dtype);
-    Ok(Dictionary { name: "LabelEncoder", from, to, table, default }.into())
+    Ok(Dictionary { name: "LabelEncoder", from, to, table: table.into(), default }.into())
 }
 
 /// Between strings and integers, whichever the input is.
@@ -176,7 +176,7 @@ fn between(node: &mut NodeReader<'_, '_>, name: &'static str, pairs: &[(i64, i64
         node.number_of(&text)?
     };
     let (from, to, default) = (DType::I64, DType::I64, default.cast_unsigned());
-    Ok(Dictionary { name, from, to, table, default }.into())
+    Ok(Dictionary { name, from, to, table: table.into(), default }.into())
 }
 
 /// Strings and their places in a list.
