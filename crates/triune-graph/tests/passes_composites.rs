@@ -207,7 +207,15 @@ fn normalizations_in_many_words_are_one_operator() {
 
 #[test]
 fn what_only_looks_like_a_normalization_is_none() {
-    let bodies: [(&str, Body); 13] = [
+    let bodies: [(&str, Body); 14] = [
+        ("the negated mean taken off", |b, [x, _]| {
+            inside(b, x, Some(0.5), |b, [x, factor, middle, _]| {
+                let less = b.unary(UnaryKind::Neg, middle);
+                let product = b.binary(BinaryKind::Mul, x, factor);
+                let taken = b.binary(BinaryKind::Mul, less, factor);
+                b.binary(BinaryKind::Sub, product, taken)
+            })
+        }),
         ("the mean added", |b, [x, _]| {
             inside(b, x, Some(0.5), |b, [x, factor, middle, shift]| {
                 let product = b.binary(BinaryKind::Mul, x, factor);

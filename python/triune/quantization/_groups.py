@@ -217,7 +217,8 @@ def _scaled_inside(network: Network, sink: int) -> tuple[list[int], Any] | None:
             if factor not in second.input:
                 continue
             middle = second.input[1 - list(second.input).index(factor)]
-            negated = _operand(network, middle, "Neg")
+            # What is taken off is no negated mean: that would add it.
+            negated = _operand(network, middle, "Neg") if node.op_type == "Add" else None
             axes = _deviation_axes(network, _unscaled(network, factor), x)
             if axes is None or _mean(network, middle if negated is None else negated.input[0]) != (x, axes):
                 continue

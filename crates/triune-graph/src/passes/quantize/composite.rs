@@ -453,7 +453,9 @@ fn scaled_inside(rewriter: &Rewriter<'_>, real: ValueId) -> Option<Scaled> {
             };
             let (difference, op) = deviation(rewriter, inverted(rewriter, inverse)?)?;
             (centred(rewriter, difference, op.axes)? == x).then_some(())?;
-            let mean_of = unary(rewriter, mean_of, UnaryKind::Neg).unwrap_or(mean_of);
+            // What is taken off is no negated mean: that would add it.
+            let negated = unary(rewriter, mean_of, UnaryKind::Neg).filter(|_| added);
+            let mean_of = negated.unwrap_or(mean_of);
             is_mean(rewriter, mean_of, x, op.axes).then_some((x, op, [scale, shift]))
         })
     })
