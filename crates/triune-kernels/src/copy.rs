@@ -5,7 +5,7 @@
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::arch::transpose;
 use crate::cancel::spans;
-use crate::dispatch::Level;
+use crate::dispatch::{Level, multiversion};
 use crate::parallel::{self, Shared};
 use crate::strided::{Nest, RANK};
 use crate::{Error, Isa, Pool};
@@ -210,7 +210,12 @@ impl CopyNd {
             return;
         }
         let [dst_step, src_step] = self.steps();
+        let level = Level::new(Isa::best());
         let copy = |src: *const u8, dst: *mut u8, count: usize| {
+            if bytes.is_multiple_of(16) && (16 * 5..=1024).contains(&bytes) {
+                // SAFETY: `count` runs of the nest.
+                return unsafe { copy_vectors(level, src, dst, [src_step, dst_step], count, bytes / 16) };
+            }
             // Short runs of the usual sizes become moves instead of calls.
             macro_rules! by_size {
                 ($($size:literal),*) => {
@@ -266,8 +271,8 @@ impl CopyNd {
             // The few channels of a picture: no tiles, one of the loops is spelled out.
             // SAFETY: rows and columns of the nest.
             let done = unsafe {
-                narrow::<T>(src, dst, [rows, columns], row, column)
-                    || narrow::<T>(src, dst, [columns, rows], column, row)
+                narrow::<T>(level, src, dst, [rows, columns], row, column)
+                    || narrow::<T>(level, src, dst, [columns, rows], column, row)
             };
             if done {
                 return;
@@ -300,10 +305,12 @@ impl CopyNd {
         let inner = self.nest.inner();
         let [dst_inner, src_inner] = self.nest.inner_strides().map(|step| step as isize);
         let [dst_step, src_step] = self.steps();
+        let level = Level::new(Isa::best());
         let copy = |src: *const u8, dst: *mut u8, count: usize| {
             // SAFETY: positions of the nest.
-            if unsafe { narrow::<T>(src, dst, [count, inner], [src_step, dst_step], [src_inner, dst_inner]) }
-            {
+            if unsafe {
+                narrow::<T>(level, src, dst, [count, inner], [src_step, dst_step], [src_inner, dst_inner])
+            } {
                 return;
             }
             for i in 0..count as isize {
@@ -338,6 +345,9 @@ impl Source {
 
 /// Unsigned integers as plain patterns.
 trait Element: Copy {
+    /// The same in memory, wherever it lies.
+    type Bytes: Copy;
+
     /// The pattern repeated over 64 bits.
     fn bits(self) -> u64;
 
@@ -353,6 +363,8 @@ trait Element: Copy {
 }
 
 impl Element for u8 {
+    type Bytes = [u8; 1];
+
     fn bits(self) -> u64 {
         u64::from(self) * 0x0101_0101_0101_0101
     }
@@ -373,12 +385,16 @@ impl Element for u8 {
 }
 
 impl Element for u16 {
+    type Bytes = [u8; 2];
+
     fn bits(self) -> u64 {
         u64::from(self) * 0x0001_0001_0001_0001
     }
 }
 
 impl Element for u32 {
+    type Bytes = [u8; 4];
+
     fn bits(self) -> u64 {
         u64::from(self) << 32 | u64::from(self)
     }
@@ -397,6 +413,8 @@ impl Element for u32 {
 }
 
 impl Element for u64 {
+    type Bytes = [u8; 8];
+
     fn bits(self) -> u64 {
         self
     }
@@ -421,6 +439,28 @@ unsafe fn copy_runs(
     }
 }
 
+multiversion! {
+    /// Runs of so many times 16 bytes, too short for a call each.
+    ///
+    /// # Safety
+    /// As [`copy_runs`].
+    unsafe fn copy_vectors(src: *const u8, dst: *mut u8, steps: [isize; 2], count: usize, vectors: usize) {
+        let [src_step, dst_step] = steps;
+        for i in 0..count as isize {
+            // SAFETY: run i of the caller's; source and destination do not overlap.
+            unsafe {
+                let (src, dst) = (src.offset(i * src_step).cast::<[u8; 16]>(), dst.offset(i * dst_step).cast::<[u8; 16]>());
+                for four in 0..vectors / 4 {
+                    dst.cast::<[u8; 64]>().add(four).write(src.cast::<[u8; 64]>().add(four).read());
+                }
+                for one in vectors / 4 * 4..vectors {
+                    dst.add(one).write(src.add(one).read());
+                }
+            }
+        }
+    }
+}
+
 /// # Safety
 /// `dst` has room for `len` elements.
 unsafe fn fill<T>(dst: *mut u8, bits: u64, len: usize) {
@@ -440,26 +480,127 @@ unsafe fn fill<T>(dst: *mut u8, bits: u64, len: usize) {
 /// in bytes, the source's first.
 ///
 /// # Safety
-/// The elements lie in both operands.
+/// The elements lie in both operands, which do not overlap.
 #[inline(always)]
 unsafe fn narrow<T: Element>(
+    level: Level,
     src: *const u8,
     dst: *mut u8,
     [long, short]: [usize; 2],
     long_steps: [isize; 2],
     short_steps: [isize; 2],
 ) -> bool {
+    let size = size_of::<T>() as isize;
+    let of_groups = size * short as isize;
     // SAFETY: passed on.
     unsafe {
-        match short {
-            2 => narrow_by::<T, 2>(src, dst, long, long_steps, short_steps),
-            3 => narrow_by::<T, 3>(src, dst, long, long_steps, short_steps),
-            4 => narrow_by::<T, 4>(src, dst, long, long_steps, short_steps),
-            _ => return false,
+        if !(2..=4).contains(&short) {
+            return false;
+        }
+        if (short_steps[0], long_steps) == (size, [of_groups, size]) {
+            take_apart::<T>(level, src, dst, [long, short], short_steps[1]);
+        } else if (short_steps[1], long_steps) == (size, [size, of_groups]) {
+            put_together::<T>(level, src, dst, [long, short], short_steps[0]);
+        } else {
+            match short {
+                2 => narrow_by::<T, 2>(src, dst, long, long_steps, short_steps),
+                3 => narrow_by::<T, 3>(src, dst, long, long_steps, short_steps),
+                _ => narrow_by::<T, 4>(src, dst, long, long_steps, short_steps),
+            }
         }
     }
     true
 }
+
+/// Pixels of few channels that lie one behind the other become planes, `step` bytes apart.
+///
+/// # Safety
+/// As [`narrow`].
+unsafe fn take_apart<T: Element>(
+    level: Level,
+    src: *const u8,
+    dst: *mut u8,
+    [long, short]: [usize; 2],
+    step: isize,
+) {
+    let (src, dst) = (src.cast::<T::Bytes>(), dst.cast::<T::Bytes>());
+    for part in spans(long, short) {
+        let (at, len) = (part.start, part.len());
+        // SAFETY: some of the caller's elements. Planes overlap neither the pixels nor each other, since a nest refuses what does.
+        unsafe {
+            let src = src.add(at * short);
+            let plane = |j: isize| std::slice::from_raw_parts_mut(dst.byte_offset(j * step).add(at), len);
+            match short {
+                2 => apart_2(level, std::slice::from_raw_parts(src.cast(), len), plane(0), plane(1)),
+                3 => {
+                    apart_3(level, std::slice::from_raw_parts(src.cast(), len), plane(0), plane(1), plane(2))
+                }
+                _ => {
+                    let src = std::slice::from_raw_parts(src.cast(), len);
+                    apart_4(level, src, plane(0), plane(1), plane(2), plane(3));
+                }
+            }
+        }
+    }
+}
+
+/// Planes, `step` bytes apart, become pixels of few channels that lie one behind the other.
+///
+/// # Safety
+/// As [`narrow`].
+unsafe fn put_together<T: Element>(
+    level: Level,
+    src: *const u8,
+    dst: *mut u8,
+    [long, short]: [usize; 2],
+    step: isize,
+) {
+    let (src, dst) = (src.cast::<T::Bytes>(), dst.cast::<T::Bytes>());
+    for part in spans(long, short) {
+        let (at, len) = (part.start, part.len());
+        // SAFETY: some of the caller's elements.
+        unsafe {
+            let dst = dst.add(at * short);
+            let plane = |j: isize| std::slice::from_raw_parts(src.byte_offset(j * step).add(at), len);
+            match short {
+                2 => together_2(level, [0, 1].map(plane), std::slice::from_raw_parts_mut(dst.cast(), len)),
+                3 => together_3(level, [0, 1, 2].map(plane), std::slice::from_raw_parts_mut(dst.cast(), len)),
+                _ => together_4(
+                    level,
+                    [0, 1, 2, 3].map(plane),
+                    std::slice::from_raw_parts_mut(dst.cast(), len),
+                ),
+            }
+        }
+    }
+}
+
+/// Functions that take apart and put together pixels of so many channels.
+macro_rules! pixels {
+    ($apart:ident, $together:ident, $count:literal: $($plane:ident $index:literal),*) => {
+        multiversion! {
+            fn $apart[B: Copy](src: &[[B; $count]], $($plane: &mut [B]),*) {
+                $(let $plane = &mut $plane[..src.len()];)*
+                for (i, pixel) in src.iter().enumerate() {
+                    $($plane[i] = pixel[$index];)*
+                }
+            }
+        }
+
+        multiversion! {
+            fn $together[B: Copy](planes: [&[B]; $count], dst: &mut [[B; $count]]) {
+                let planes = planes.map(|plane| &plane[..dst.len()]);
+                for (i, pixel) in dst.iter_mut().enumerate() {
+                    *pixel = planes.map(|plane| plane[i]);
+                }
+            }
+        }
+    };
+}
+
+pixels!(apart_2, together_2, 2: a 0, b 1);
+pixels!(apart_3, together_3, 3: a 0, b 1, c 2);
+pixels!(apart_4, together_4, 4: a 0, b 1, c 2, d 3);
 
 /// # Safety
 /// As [`narrow`], with `SHORT` elements along the short axis.

@@ -164,28 +164,15 @@ pub(crate) struct Run<'a, A> {
     len: usize,
 }
 
-/// Runs of at least so many elements are worth a call each.
-const LONG: usize = 512;
-
-/// Calls `f` for each row by itself.
-#[inline(always)]
-fn by_row<A: Copy, O>(
-    run: Run<'_, A>,
-    out: &mut [O],
-    stride: usize,
-    mut f: impl FnMut(Run<'_, A>, &mut [O]),
-) {
-    let Run { a, stride_a, b, stride_b, rows, row, len } = run;
-    for index in 0..rows {
-        let own = Run {
-            a: &a[index * row[1]..][..=(len - 1) * stride_a],
-            b: &b[index * row[2]..][..=(len - 1) * stride_b],
-            rows: 1,
-            ..run
-        };
-        f(own, &mut out[index * row[0]..][..=(len - 1) * stride]);
+impl<'a, A> Run<'a, A> {
+    /// The first operand, where it is one row that lies as densely as an output of this stride.
+    pub(crate) fn dense_first(&self, stride: usize) -> Option<&'a [A]> {
+        (self.rows == 1 && (self.stride_a, stride) == (1, 1)).then(|| &self.a[..self.len])
     }
 }
+
+/// Runs of at least so many elements are worth a call each.
+const LONG: usize = 512;
 
 /// out = f(a, b) over one run: the common strides have loops of their own, which vectorise.
 #[inline(always)]
@@ -225,7 +212,17 @@ pub(crate) fn combine<A: Copy, O>(run: Run<'_, A>, out: &mut [O], stride: usize,
 /// out = aᵇ, by a function without branches where it serves all of some neighbours.
 #[inline(always)]
 fn powers(run: Run<'_, f32>, out: &mut [f32], stride: usize) {
-    by_row(run, out, stride, |run, out| powers_of_row(run, out, stride));
+    let Run { a, stride_a, b, stride_b, rows, row, len } = run;
+    // No closure: see `multiversion`.
+    for index in 0..rows {
+        let own = Run {
+            a: &a[index * row[1]..][..=(len - 1) * stride_a],
+            b: &b[index * row[2]..][..=(len - 1) * stride_b],
+            rows: 1,
+            ..run
+        };
+        powers_of_row(own, &mut out[index * row[0]..][..=(len - 1) * stride], stride);
+    }
 }
 
 #[inline(always)]
@@ -246,12 +243,19 @@ fn powers_of_row(run: Run<'_, f32>, out: &mut [f32], stride: usize) {
         if stride_b == 1 {
             exponents[..a.len()].copy_from_slice(&b[index * NEIGHBOURS..][..a.len()]);
         }
-        let pairs = a.iter().zip(&exponents);
-        // No early end: a loop that leaves is not vectorised.
-        if pairs.clone().fold(true, |all, (&a, &b)| all & math::is_plain_power(a, b)) {
-            out.iter_mut().zip(pairs).for_each(|(out, (&a, &b))| *out = math::pow_of_positive(a, b));
+        // No early end: a loop that leaves is not vectorised. And no closures: see `multiversion`.
+        let mut plain = true;
+        for (&a, &b) in a.iter().zip(&exponents) {
+            plain &= math::is_plain_power(a, b);
+        }
+        if plain {
+            for ((out, &a), &b) in out.iter_mut().zip(a).zip(&exponents) {
+                *out = math::pow_of_finite(a, b);
+            }
         } else {
-            out.iter_mut().zip(pairs).for_each(|(out, (&a, &b))| *out = math::pow(a, b));
+            for ((out, &a), &b) in out.iter_mut().zip(a).zip(&exponents) {
+                *out = math::pow(a, b);
+            }
         }
     }
 }

@@ -59,6 +59,12 @@ pub(crate) const EXP: [f32; 6] =
 /// Below this eˣ is 0.
 pub(crate) const GONE: f32 = -104.5;
 
+/// From here on eˣ is ∞.
+pub(crate) const LARGEST: f32 = 89.5;
+
+/// From here on tanh x is 1.
+pub(crate) const FLAT: f32 = 10.0;
+
 /// Splits x into n·ln 2 + r and returns n in ROUNDER's low bits, and eʳ − 1.
 #[inline(always)]
 fn exp_parts(x: f32) -> (u32, f32) {
@@ -84,7 +90,7 @@ pub(crate) fn exp(x: f32) -> f32 {
     // Beyond these limits the result is 0 or ∞ in f32. A product that vanishes takes a processor a hundred times as long as
     // another, and masks make many of them: below the lower one there is none. Above the upper one the limit gives ∞ as well.
     let gone = x < GONE;
-    let x = min(if gone { 0.0 } else { x }, 89.5);
+    let x = min(if gone { 0.0 } else { x }, LARGEST);
     let (bits, p) = exp_parts(x);
     // 2ⁿ in two factors, since n runs from −151 to 129.
     let n = bits.wrapping_sub(ROUNDER.to_bits()) as i32;
@@ -149,20 +155,14 @@ pub(crate) fn gate(x: f32, alpha: f32, beta: f32) -> f32 {
     x * sigmoid(x * beta.mul_add(square, alpha))
 }
 
-/// tanh x.
+/// tanh x, as (e²ˣ − 1)/(e²ˣ + 1) of |x|, whose numerator is accurate near 0.
 #[inline(always)]
 pub(crate) fn tanh(x: f32) -> f32 {
-    let t = x.abs();
-    let z = x * x;
-    let mut p = 2.142_958_81e-3;
-    p = z.mul_add(p, -8.177_394_98e-3);
-    p = z.mul_add(p, 2.170_070_07e-2);
-    p = z.mul_add(p, -5.394_676_33e-2);
-    p = z.mul_add(p, 1.333_320_59e-1);
-    p = z.mul_add(p, -3.333_333_13e-1);
-    let near = (z * x).mul_add(p, x);
-    let far = (1.0 - 2.0 / (exp(t + t) + 1.0)).copysign(x);
-    if t < 0.625 { near } else { far }
+    let t = min(x.abs(), FLAT);
+    let (bits, p) = exp_parts(t + t);
+    let scale = power_of_two(bits);
+    let less_one = scale.mul_add(p, scale - 1.0);
+    (less_one / (less_one + 2.0)).copysign(x)
 }
 
 /// ln(1 + eˣ).
@@ -247,17 +247,22 @@ pub(crate) fn pow(x: f32, y: f32) -> f32 {
     sign * exact::exp(f64::from(y) * exact::log(f64::from(x.abs()))) as f32
 }
 
-/// Whether [`pow_of_positive`] is for x and y.
+/// Whether [`pow_of_finite`] is for x and y.
 #[inline(always)]
 #[expect(clippy::needless_bitwise_bool, reason = "a comparison that is skipped would be a branch")]
 pub(crate) fn is_plain_power(x: f32, y: f32) -> bool {
-    (x > 0.0) & (x < f32::INFINITY) & (y.abs() < f32::INFINITY) & (y != 2.0) & (y != 3.0)
+    (x != 0.0) & (x.abs() < f32::INFINITY) & (y.abs() < f32::INFINITY) & (y != 2.0) & (y != 3.0)
 }
 
 /// [`pow`] where [`is_plain_power`], without a branch.
 #[inline(always)]
-pub(crate) fn pow_of_positive(x: f32, y: f32) -> f32 {
-    exact::exp(f64::from(y) * exact::log_of_positive(f64::from(x))) as f32
+pub(crate) fn pow_of_finite(x: f32, y: f32) -> f32 {
+    let size = exact::exp(f64::from(y) * exact::log_of_positive(f64::from(x.abs()))) as f32;
+    // Beyond 2²⁴ all are even; below, the sum's last bit is the integer's.
+    let odd = y.abs() < 16_777_216.0 && (f64::from(y) + 6_755_399_441_055_744.0).to_bits() & 1 == 1;
+    let signed = if odd { -size } else { size };
+    let signed = if y.floor() == y { signed } else { f32::NAN };
+    if x < 0.0 { signed } else { size }
 }
 
 /// x·(27 + x²)/(27 + 9·x²), a rational function near tanh.

@@ -274,6 +274,9 @@ reducible_floats!(f32, f64);
 /// How elements are gathered into a result.
 trait Fold<T: Reducible>: Copy + Sync {
     type Sum: Copy;
+    /// Whether elements may be gathered in any order: a comparison takes longer than loading what is compared, so that several
+    /// go on side by side.
+    const ANY_ORDER: bool = false;
     fn start(self) -> Self::Sum;
     fn step(self, sum: Self::Sum, x: T) -> Self::Sum;
     fn join(self, a: Self::Sum, b: Self::Sum) -> Self::Sum;
@@ -321,6 +324,7 @@ macro_rules! extreme_fold {
 
         impl<T: Reducible> Fold<T> for $name {
             type Sum = T;
+            const ANY_ORDER: bool = true;
             #[inline(always)]
             fn start(self) -> T {
                 T::$start
@@ -352,6 +356,20 @@ multiversion! {
         nest.runs(1, |at, part| {
             let run = &x[at + part.start * stride..][..=(part.len() - 1) * stride];
             if stride == 1 {
+                let (groups, run) = if F::ANY_ORDER { run.as_chunks::<{ 4 * LANES }>() } else { (&[][..], run) };
+                if !groups.is_empty() {
+                    let mut own = [fold.start(); 4 * LANES];
+                    for group in groups {
+                        for (lane, &x) in own.iter_mut().zip(group) {
+                            *lane = fold.step(*lane, x);
+                        }
+                    }
+                    for own in own.as_chunks::<LANES>().0 {
+                        for (lane, &own) in lanes.iter_mut().zip(own) {
+                            *lane = fold.join(*lane, own);
+                        }
+                    }
+                }
                 let (chunks, rest) = run.as_chunks::<LANES>();
                 // In registers: what others can see would be stored and loaded again for each chunk.
                 let mut own = lanes;

@@ -145,7 +145,7 @@ impl Resize {
             let repeats = |(at, tap): (usize, &Tap)| tap.low == at / times;
             width == times * in_map.w && self.columns.iter().enumerate().all(repeats)
         });
-        let y = Shared::new(y);
+        let (level, y) = (Level::new(Isa::best()), Shared::new(y));
         // SAFETY: rows of a map that was checked lie inside of the slice and do not overlap; a task has rows of its own.
         let row = |n: usize, h: usize| unsafe { y.piece(out_map.offset(n, h, 0), width) };
         parallel::ranges(pool, out_map.n * out_map.h, GRAIN.div_ceil(width.max(1)), &|range| {
@@ -160,9 +160,9 @@ impl Resize {
                     let x = &x[in_map.offset(n, low, 0)..][..in_map.w];
                     match times {
                         Some(1) => own.copy_from_slice(x),
-                        Some(2) => repeat::<T, 2>(x, own),
-                        Some(3) => repeat::<T, 3>(x, own),
-                        Some(4) => repeat::<T, 4>(x, own),
+                        Some(2) => repeat_2(level, x, own),
+                        Some(3) => repeat_3(level, x, own),
+                        Some(4) => repeat_4(level, x, own),
                         _ => own.iter_mut().zip(&self.columns).for_each(|(y, tap)| *y = x[tap.low]),
                     }
                 }
@@ -256,25 +256,43 @@ impl Resize {
     }
 }
 
-/// Each element several times.
-fn repeat<T: Copy, const TIMES: usize>(x: &[T], y: &mut [T]) {
-    for (y, &x) in y.as_chunks_mut::<TIMES>().0.iter_mut().zip(x) {
-        *y = [x; TIMES];
-    }
+/// Functions that write each element so many times.
+macro_rules! repeat {
+    ($($name:ident $times:literal),*) => {$(
+        multiversion! {
+            fn $name[T: Copy](x: &[T], y: &mut [T]) {
+                for (y, &x) in y.as_chunks_mut::<$times>().0.iter_mut().zip(x) {
+                    *y = [x; $times];
+                }
+            }
+        }
+    )*};
 }
+
+repeat!(repeat_2 2, repeat_3 3, repeat_4 4);
 
 multiversion! {
     fn linear_row(columns: &[Tap], weight: f32, low: &[f32], high: &[f32], map: Nhwc, y: &mut [f32], stride: usize) {
-        for (w, tap) in columns.iter().enumerate() {
-            let y = &mut y[w * stride..][..map.c];
-            let (left, right) = (tap.low * map.stride_w, tap.high * map.stride_w);
-            let corners = low[left..][..map.c].iter().zip(&low[right..][..map.c]);
-            let corners = corners.zip(high[left..][..map.c].iter().zip(&high[right..][..map.c]));
-            for (y, ((&a, &b), (&c, &d))) in y.iter_mut().zip(corners) {
-                let above = tap.weight.mul_add(b - a, a);
-                let below = tap.weight.mul_add(d - c, c);
-                *y = weight.mul_add(below - above, above);
-            }
+        macro_rules! few {
+            ($channels:expr) => {
+                for (w, tap) in columns.iter().enumerate() {
+                    let y = &mut y[w * stride..][..$channels];
+                    let (left, right) = (tap.low * map.stride_w, tap.high * map.stride_w);
+                    let (a, b) = (&low[left..][..$channels], &low[right..][..$channels]);
+                    let (c, d) = (&high[left..][..$channels], &high[right..][..$channels]);
+                    for channel in 0..$channels {
+                        let above = tap.weight.mul_add(b[channel] - a[channel], a[channel]);
+                        let below = tap.weight.mul_add(d[channel] - c[channel], c[channel]);
+                        y[channel] = weight.mul_add(below - above, above);
+                    }
+                }
+            };
+        }
+        match map.c {
+            1 => few!(1),
+            3 => few!(3),
+            4 => few!(4),
+            channels => few!(channels),
         }
     }
 }

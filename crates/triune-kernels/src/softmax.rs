@@ -7,6 +7,8 @@ use triune_tensor::function::math as exact;
 use crate::cancel::spans;
 use crate::dispatch::{Level, multiversion};
 use crate::parallel::{self, GRAIN, Shared};
+#[cfg(target_arch = "x86_64")]
+use crate::unary_x86;
 use crate::{Error, Isa, Pool, Q8, math};
 
 /// A dense tensor seen from one axis.
@@ -76,8 +78,18 @@ pub fn softmax(isa: Isa, shape: AxisShape, x: &[f32], y: &mut [f32], pool: &Pool
     Ok(())
 }
 
+fn softmax_row(level: Level, x: &[f32], y: &mut [f32]) {
+    let largest = largest(level, x);
+    let mut sums = [0.0; LANES];
+    for part in spans(x.len().div_ceil(LANES), LANES) {
+        let part = part.start * LANES..x.len().min(part.end * LANES);
+        exp_and_sums(level, &x[part.clone()], largest, &mut y[part], &mut sums);
+    }
+    divide(level, y, tree(sums));
+}
+
 multiversion! {
-    fn softmax_row(x: &[f32], y: &mut [f32]) {
+    fn largest(x: &[f32]) -> f32 {
         let mut largest = [f32::NEG_INFINITY; LANES];
         let (whole, rest) = x.as_chunks::<LANES>();
         for part in spans(whole.len(), LANES) {
@@ -87,22 +99,38 @@ multiversion! {
                 }
             }
         }
-        let largest = largest.into_iter().chain(rest.iter().copied()).fold(f32::NEG_INFINITY, |m, x| math::max(x, m));
-        let mut sums = [0.0; LANES];
-        let (whole_y, rest_y) = y.as_chunks_mut::<LANES>();
-        for part in spans(whole.len(), LANES) {
-            for (x, y) in whole[part.clone()].iter().zip(&mut whole_y[part]) {
-                for ((x, y), sum) in x.iter().zip(y).zip(&mut sums) {
-                    *y = math::exp(x - largest);
-                    *sum += *y;
-                }
+        largest.into_iter().chain(rest.iter().copied()).fold(f32::NEG_INFINITY, |m, x| math::max(x, m))
+    }
+}
+
+/// Writes e^(x − largest) to y, and adds element i to sum i mod [`LANES`].
+fn exp_and_sums(level: Level, x: &[f32], largest: f32, y: &mut [f32], sums: &mut [f32; LANES]) {
+    #[cfg(target_arch = "x86_64")]
+    if level.is_512() {
+        // SAFETY: the level vouches for the features.
+        return unsafe { unary_x86::exp_and_sums(x, largest, y, sums) };
+    }
+    exp_and_sums_any(level, x, largest, y, sums);
+}
+
+multiversion! {
+    fn exp_and_sums_any(x: &[f32], largest: f32, y: &mut [f32], sums: &mut [f32; LANES]) {
+        let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks_mut::<LANES>());
+        for (x, y) in x.iter().zip(y) {
+            for ((x, y), sum) in x.iter().zip(y).zip(&mut *sums) {
+                *y = math::exp(x - largest);
+                *sum += *y;
             }
         }
-        for ((x, y), sum) in rest.iter().zip(rest_y).zip(&mut sums) {
+        for ((x, y), sum) in x_rest.iter().zip(y_rest).zip(sums) {
             *y = math::exp(x - largest);
             *sum += *y;
         }
-        let sum = tree(sums);
+    }
+}
+
+multiversion! {
+    fn divide(y: &mut [f32], sum: f32) {
         for part in spans(y.len(), 1) {
             for y in &mut y[part] {
                 *y /= sum;

@@ -111,6 +111,10 @@ pub(crate) fn apply(level: Level, kind: UnaryKind, x: &[f32], y: &mut [f32]) {
             UnaryKind::Silu => return unsafe { unary_x86::apply_sigmoid::<true>(x, y) },
             // SAFETY: as above.
             UnaryKind::Gate { alpha, beta } => return unsafe { unary_x86::apply_gate(alpha, beta, x, y) },
+            // SAFETY: as above.
+            UnaryKind::Exp => return unsafe { unary_x86::apply_exp(x, y) },
+            // SAFETY: as above.
+            UnaryKind::Tanh => return unsafe { unary_x86::apply_tanh(x, y) },
             _ => {}
         }
     }

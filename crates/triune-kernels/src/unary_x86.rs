@@ -1,80 +1,149 @@
-//! Sigmoid and what is made of it on AVX-512, which scales by powers of two in one instruction: the bits of `math`, in two
-//! thirds of the steps.
+//! The exponential and what is made of it on AVX-512, which scales by powers of two in one instruction: the bits of `math`, in
+//! two thirds of the steps.
 
 use std::arch::x86_64::{
-    __m512, _CMP_LT_OQ, _CMP_NLT_UQ, _mm512_add_ps, _mm512_cmp_ps_mask, _mm512_div_ps, _mm512_fmadd_ps,
-    _mm512_loadu_ps, _mm512_mask_mov_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_maskz_mul_ps,
-    _mm512_maskz_scalef_ps, _mm512_max_ps, _mm512_mul_ps, _mm512_or_ps, _mm512_set1_ps, _mm512_storeu_ps,
+    __m512, _CMP_LT_OQ, _CMP_NLT_UQ, _mm512_add_ps, _mm512_and_ps, _mm512_andnot_ps, _mm512_cmp_ps_mask,
+    _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_add_ps, _mm512_mask_mov_ps,
+    _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_maskz_mul_ps, _mm512_maskz_scalef_ps, _mm512_max_ps,
+    _mm512_min_ps, _mm512_mul_ps, _mm512_or_ps, _mm512_scalef_ps, _mm512_set1_ps, _mm512_storeu_ps,
     _mm512_sub_ps,
 };
 use std::f32::consts::LOG2_E;
 
 use crate::conv::fgemm_simd::mask_512;
-use crate::math::{EXP, GONE, LN2_HIGH, LN2_LOW, ROUNDER};
+use crate::math::{EXP, FLAT, GONE, LARGEST, LN2_HIGH, LN2_LOW, ROUNDER};
 
-/// As `math::sigmoid`, which see.
+/// n and eʳ − 1 for x = n·ln 2 + r, as `math::exp_parts`, which see.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
-fn sigmoid(x: __m512) -> __m512 {
-    let (one, gone) = (_mm512_set1_ps(1.0), _mm512_set1_ps(GONE));
-    let minus = _mm512_or_ps(x, _mm512_set1_ps(-0.0));
-    // NaN stays. What is gone is 0, and never computed: products that vanish take long.
-    let left = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(minus, gone);
-    let t = _mm512_max_ps(gone, minus);
+fn exp_parts(x: __m512) -> (__m512, __m512) {
     let rounder = _mm512_set1_ps(ROUNDER);
-    let n = _mm512_sub_ps(_mm512_fmadd_ps(t, _mm512_set1_ps(LOG2_E), rounder), rounder);
-    let r = _mm512_fmadd_ps(n, _mm512_set1_ps(-LN2_HIGH), t);
+    let n = _mm512_sub_ps(_mm512_fmadd_ps(x, _mm512_set1_ps(LOG2_E), rounder), rounder);
+    let r = _mm512_fmadd_ps(n, _mm512_set1_ps(-LN2_HIGH), x);
     let r = _mm512_fmadd_ps(n, _mm512_set1_ps(-LN2_LOW), r);
     let mut p = _mm512_set1_ps(EXP[0]);
     for factor in &EXP[1..] {
         p = _mm512_fmadd_ps(r, p, _mm512_set1_ps(*factor));
     }
-    let p = _mm512_fmadd_ps(_mm512_mul_ps(r, r), p, r);
+    (n, _mm512_fmadd_ps(_mm512_mul_ps(r, r), p, r))
+}
+
+/// As `math::exp`, for x up to its upper limit.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn exp_up_to_limit(x: __m512) -> __m512 {
+    let gone = _mm512_set1_ps(GONE);
+    // NaN stays. What is gone is 0, and never computed: products that vanish take long.
+    let left = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(x, gone);
+    let (n, p) = exp_parts(_mm512_max_ps(gone, x));
     // Rounded once, as the last of the two factors of `math::exp` does it: the first is exact.
-    let e = _mm512_maskz_scalef_ps(left, _mm512_add_ps(p, one), n);
+    _mm512_maskz_scalef_ps(left, _mm512_add_ps(p, _mm512_set1_ps(1.0)), n)
+}
+
+/// As `math::exp`, which see.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn exp(x: __m512) -> __m512 {
+    exp_up_to_limit(_mm512_min_ps(_mm512_set1_ps(LARGEST), x))
+}
+
+/// As `math::sigmoid`, which see.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn sigmoid(x: __m512) -> __m512 {
+    let one = _mm512_set1_ps(1.0);
+    let e = exp_up_to_limit(_mm512_or_ps(x, _mm512_set1_ps(-0.0)));
     let negative = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(x, _mm512_set1_ps(0.0));
     _mm512_div_ps(_mm512_mask_mov_ps(one, negative, e), _mm512_add_ps(one, e))
+}
+
+/// As `math::tanh`, which see.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn tanh(x: __m512) -> __m512 {
+    let (one, sign) = (_mm512_set1_ps(1.0), _mm512_set1_ps(-0.0));
+    let t = _mm512_min_ps(_mm512_set1_ps(FLAT), _mm512_andnot_ps(sign, x));
+    let (n, p) = exp_parts(_mm512_add_ps(t, t));
+    let scale = _mm512_scalef_ps(one, n);
+    let less_one = _mm512_fmadd_ps(scale, p, _mm512_sub_ps(scale, one));
+    let quotient = _mm512_div_ps(less_one, _mm512_add_ps(less_one, _mm512_set1_ps(2.0)));
+    _mm512_or_ps(quotient, _mm512_and_ps(sign, x))
+}
+
+/// y = f(x), vector by vector.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn each(x: &[f32], y: &mut [f32], f: impl Fn(__m512) -> __m512) {
+    let len = x.len().min(y.len());
+    for at in (0..len).step_by(16) {
+        let (from, to) = (x[at..].as_ptr(), y[at..].as_mut_ptr());
+        // SAFETY: masked lanes are not touched, the others lie inside of both slices.
+        unsafe {
+            if len - at >= 16 {
+                _mm512_storeu_ps(to, f(_mm512_loadu_ps(from)));
+            } else {
+                let mask = mask_512(len - at);
+                _mm512_mask_storeu_ps(to, mask, f(_mm512_maskz_loadu_ps(mask, from)));
+            }
+        }
+    }
+}
+
+/// y = eˣ.
+#[target_feature(enable = "avx512f,avx512dq")]
+pub(crate) fn apply_exp(x: &[f32], y: &mut [f32]) {
+    each(x, y, |x| exp(x));
+}
+
+/// y = tanh x.
+#[target_feature(enable = "avx512f,avx512dq")]
+pub(crate) fn apply_tanh(x: &[f32], y: &mut [f32]) {
+    each(x, y, |x| tanh(x));
+}
+
+/// Writes e^(x − largest) to y, and adds element i to sum i mod 16.
+#[target_feature(enable = "avx512f,avx512dq")]
+pub(crate) fn exp_and_sums(x: &[f32], largest: f32, y: &mut [f32], sums: &mut [f32; 16]) {
+    let (len, largest) = (x.len().min(y.len()), _mm512_set1_ps(largest));
+    // SAFETY: sixteen floats.
+    let mut sum = unsafe { _mm512_loadu_ps(sums.as_ptr()) };
+    for at in (0..len).step_by(16) {
+        let (from, to) = (x[at..].as_ptr(), y[at..].as_mut_ptr());
+        // SAFETY: masked lanes are not touched, the others lie inside of both slices.
+        unsafe {
+            if len - at >= 16 {
+                let e = exp(_mm512_sub_ps(_mm512_loadu_ps(from), largest));
+                _mm512_storeu_ps(to, e);
+                sum = _mm512_add_ps(sum, e);
+            } else {
+                let mask = mask_512(len - at);
+                let e = exp(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, from), largest));
+                _mm512_mask_storeu_ps(to, mask, e);
+                sum = _mm512_mask_add_ps(sum, mask, sum, e);
+            }
+        }
+    }
+    // SAFETY: sixteen floats.
+    unsafe { _mm512_storeu_ps(sums.as_mut_ptr(), sum) };
 }
 
 /// y = sigmoid(x), or x·sigmoid(x).
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
 pub(crate) fn apply_sigmoid<const TIMES_X: bool>(x: &[f32], y: &mut [f32]) {
-    let len = x.len().min(y.len());
-    for at in (0..len).step_by(16) {
-        let (from, to) = (x[at..].as_ptr(), y[at..].as_mut_ptr());
-        let mask = mask_512(len - at);
-        // SAFETY: masked lanes are not touched, the others lie inside of both slices.
-        unsafe {
-            let whole = len - at >= 16;
-            let x = if whole { _mm512_loadu_ps(from) } else { _mm512_maskz_loadu_ps(mask, from) };
-            let s = sigmoid(x);
-            let s = if TIMES_X { _mm512_mul_ps(x, s) } else { s };
-            if whole {
-                _mm512_storeu_ps(to, s);
-            } else {
-                _mm512_mask_storeu_ps(to, mask, s);
-            }
-        }
-    }
+    each(x, y, |x| if TIMES_X { _mm512_mul_ps(x, sigmoid(x)) } else { sigmoid(x) });
 }
 
 /// y = x·sigmoid(x·(α + β·x²)), as `math::gate`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
 pub(crate) fn apply_gate(alpha: f32, beta: f32, x: &[f32], y: &mut [f32]) {
-    let len = x.len().min(y.len());
     let squares = if beta == 0.0 { 0 } else { u16::MAX };
     let (alpha, beta) = (_mm512_set1_ps(alpha), _mm512_set1_ps(beta));
-    for at in (0..len).step_by(16) {
-        let mask = mask_512(len - at);
-        // SAFETY: masked lanes are not touched, the others lie inside of both slices.
-        unsafe {
-            let x = _mm512_maskz_loadu_ps(mask, x[at..].as_ptr());
-            let inner = _mm512_mul_ps(x, _mm512_fmadd_ps(beta, _mm512_maskz_mul_ps(squares, x, x), alpha));
-            _mm512_mask_storeu_ps(y[at..].as_mut_ptr(), mask, _mm512_mul_ps(x, sigmoid(inner)));
-        }
-    }
+    each(x, y, |x| {
+        let inner = _mm512_mul_ps(x, _mm512_fmadd_ps(beta, _mm512_maskz_mul_ps(squares, x, x), alpha));
+        _mm512_mul_ps(x, sigmoid(inner))
+    });
 }
 
 /// As [`apply_sigmoid`], row by row: rows of `x` are `width` long, their first `used` results go `offset` floats behind the

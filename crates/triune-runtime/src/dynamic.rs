@@ -14,6 +14,9 @@ pub(crate) mod trees;
 mod unique;
 pub(crate) mod vectors;
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use triune_device::work;
 use triune_graph::{
     Op,
@@ -449,6 +452,12 @@ fn corners([a, b, c, d]: [f32; 4], center: bool) -> Corners {
     }
 }
 
+/// A number that is in the order of `f32::total_cmp`.
+const fn total_order(value: f32) -> i32 {
+    let bits = value.to_bits() as i32;
+    bits ^ ((bits >> 31) as u32 >> 1) as i32
+}
+
 fn non_max_suppression(at: &Operands<'_>, op: NonMaxSuppression) -> Result<Tensor, Error> {
     let (boxes, scores) = (at.floats(0)?, at.floats(1)?);
     let (box_shape, score_shape) = (at.input(0)?.shape, at.input(1)?.shape);
@@ -464,33 +473,38 @@ fn non_max_suppression(at: &Operands<'_>, op: NonMaxSuppression) -> Result<Tenso
     let least = at.scalar(4)?.map(|least| least as f32);
     let (boxes, _) = boxes.as_chunks::<4>();
     let mut results: Vec<[i64; 3]> = Vec::new();
-    for (image, class) in (0..images).flat_map(|image| (0..classes).map(move |class| (image, class))) {
-        let scores = &scores[(image * classes + class) * count..][..count];
-        let own = boxes[image * count..][..count].iter();
-        let corners: Vec<Corners> = memory::collected(own.map(|&one| corners(one, op.center_point_box)))?;
-        let mut order: Vec<usize> = memory::with_room(count)?;
-        order.extend((0..count).filter(|&index| least.is_none_or(|least| scores[index] > least)));
-        // Of equal scores the first box comes first.
-        order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
-        let mut kept: Vec<usize> = Vec::new();
-        for index in order {
-            work::go_on()?;
-            if kept.len() >= most {
-                break;
-            }
-            let suppressed = |&other: &usize| {
-                let (own, other) = (corners[index], corners[other]);
-                let common = intersection(own, other);
-                let (a, b) = (area(own), area(other));
-                common > 0.0 && a > 0.0 && b > 0.0 && common / (a + b - common) > overlap
-            };
-            if !kept.iter().any(suppressed) {
-                memory::grow(&mut kept, 1)?;
-                kept.push(index);
+    for image in 0..images {
+        let own = boxes[image * count..][..count].iter().map(|&one| corners(one, op.center_point_box));
+        let boxes: Vec<(Corners, f32)> = memory::collected(own.map(|corners| (corners, area(corners))))?;
+        for class in 0..classes {
+            let scores = &scores[(image * classes + class) * count..][..count];
+            let mut order: Vec<(i32, Reverse<usize>)> = memory::with_room(count)?;
+            let counted =
+                scores.iter().zip(0..).filter(|&(&score, _)| least.is_none_or(|least| score > least));
+            // Of equal scores the first box comes first.
+            order.extend(counted.map(|(&score, index)| (total_order(score), Reverse(index))));
+            // Seldom are all of them looked at: they are sorted as far as that.
+            let mut order = BinaryHeap::from(order);
+            let mut kept: Vec<(Corners, f32)> = Vec::new();
+            while kept.len() < most {
+                work::go_on()?;
+                let Some((_, Reverse(index))) = order.pop() else { break };
+                let (own, size) = boxes[index];
+                let suppressed = |&(other, other_size): &(Corners, f32)| {
+                    let common = intersection(own, other);
+                    common > 0.0
+                        && size > 0.0
+                        && other_size > 0.0
+                        && common / (size + other_size - common) > overlap
+                };
+                if !kept.iter().any(suppressed) {
+                    memory::grow(&mut kept, 1)?;
+                    kept.push((own, size));
+                    memory::grow(&mut results, 1)?;
+                    results.push([image as i64, class as i64, index as i64]);
+                }
             }
         }
-        memory::grow(&mut results, kept.len())?;
-        results.extend(kept.into_iter().map(|index| [image as i64, class as i64, index as i64]));
     }
     let values = results.as_flattened().iter().map(|value| value.to_le_bytes());
     words(at, DType::I64, &[results.len(), 3], values)

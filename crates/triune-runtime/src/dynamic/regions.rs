@@ -28,6 +28,43 @@ fn neighbours(at: f64, extent: usize) -> Place {
     Some([(low, 1.0 - ratio), (low + 1, ratio)])
 }
 
+/// The neighbours of a sample within the map, each with its factor.
+fn corners(width: usize, y: [(usize, f64); 2], x: [(usize, f64); 2]) -> impl Iterator<Item = (usize, f64)> {
+    y.into_iter().flat_map(move |y| x.into_iter().map(move |x| (y.0 * width + x.0, y.1 * x.1)))
+}
+
+/// Adds samples of a row.
+fn add(map: &[[f64; TOGETHER]], width: usize, y: Place, across: &[Place], sums: &mut [f64; TOGETHER]) {
+    let Some(y) = y else { return };
+    let mut own = *sums;
+    for x in across.iter().flatten() {
+        for (pixel, factor) in corners(width, y, *x) {
+            for (sum, pixel) in own.iter_mut().zip(&map[pixel]) {
+                *sum += factor * pixel;
+            }
+        }
+    }
+    *sums = own;
+}
+
+/// The largest part of a sample of a row; one beyond the map is 0.
+fn largest(map: &[[f64; TOGETHER]], width: usize, y: Place, across: &[Place], most: &mut [f64; TOGETHER]) {
+    let mut best = *most;
+    for x in across {
+        let (Some(y), Some(x)) = (y, *x) else {
+            best = best.map(|best| best.max(0.0));
+            continue;
+        };
+        for (pixel, factor) in corners(width, y, x) {
+            for (best, pixel) in best.iter_mut().zip(&map[pixel]) {
+                let own = factor * pixel;
+                *best = if own > *best || own.is_nan() { own } else { *best };
+            }
+        }
+    }
+    *most = best;
+}
+
 pub(super) fn align(at: &Operands<'_>, op: RoiAlign) -> Result<Tensor, Error> {
     let (x, regions, images) = (at.input(0)?, at.input(1)?, at.input(2)?);
     let (&[count, channels, height, width], &[number, 4], &[indices]) =
@@ -51,6 +88,16 @@ pub(super) fn align(at: &Operands<'_>, op: RoiAlign) -> Result<Tensor, Error> {
         return Err(at.wrong(format!("a map {} has no elements to take", List(x.shape))));
     }
     let mut results = memory::filled(total, 0.0)?;
+    // Channels last, as many as are computed at once: a sample's neighbours of all of them lie side by side.
+    let groups = channels.div_ceil(TOGETHER);
+    let area = height * width;
+    let mut map: Vec<[f64; TOGETHER]> = memory::filled(count * groups * area, [0.0; TOGETHER])?;
+    for (plane, pixels) in pixels.chunks_exact(area.max(1)).enumerate() {
+        work::go_on()?;
+        let (image, channel) = (plane / channels, plane % channels);
+        let group = &mut map[(image * groups + channel / TOGETHER) * area..][..area];
+        group.iter_mut().zip(pixels).for_each(|(to, &from)| to[channel % TOGETHER] = from);
+    }
     let offset = if op.half_pixel { 0.5 } else { 0.0 };
     for ((region, corners), image) in corners.chunks_exact(4).enumerate().zip(Elements::of(images)) {
         let image = match image {
@@ -85,42 +132,30 @@ pub(super) fn align(at: &Operands<'_>, op: RoiAlign) -> Result<Tensor, Error> {
         } else {
             (along(top, 0, height)?, along(left, 1, width)?)
         };
-        let area = rows * columns;
-        for first in (0..channels).step_by(TOGETHER) {
+        for group in 0..groups {
+            let first = group * TOGETHER;
             let some = TOGETHER.min(channels - first);
-            // What is left over takes the last channel again.
-            let planes: [&[f64]; TOGETHER] = std::array::from_fn(|lane| {
-                let channel = image * channels + first + lane.min(some - 1);
-                &pixels[channel * height * width..][..height * width]
-            });
-            let results = &mut results[(region * channels + first) * area..][..some * area];
+            let map = &map[(image * groups + group) * area..][..area];
+            let results =
+                &mut results[(region * channels + first) * rows * columns..][..some * rows * columns];
             for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
-                let (mut sums, mut most) = ([0.0; TOGETHER], [f64::NEG_INFINITY; TOGETHER]);
                 work::go_on()?;
-                for y in down.get(row * samples[0]..).unwrap_or_default().iter().take(samples[0]) {
-                    for x in across.get(column * samples[1]..).unwrap_or_default().iter().take(samples[1]) {
-                        let (Some(y), Some(x)) = (y, x) else {
-                            most = most.map(|most| most.max(0.0));
-                            continue;
-                        };
-                        for (&(y, above), &(x, beside)) in
-                            y.iter().flat_map(|y| x.iter().map(move |x| (y, x)))
-                        {
-                            let (factor, pixel) = (above * beside, y * width + x);
-                            for ((sum, most), plane) in sums.iter_mut().zip(&mut most).zip(&planes) {
-                                let own = factor * plane[pixel];
-                                *sum += own;
-                                if op.max && (own > *most || own.is_nan()) {
-                                    *most = own;
-                                }
-                            }
-                        }
+                let down = down.get(row * samples[0]..).unwrap_or_default().iter().take(samples[0]);
+                let across = across.get(column * samples[1]..).unwrap_or_default();
+                let across = &across[..samples[1].min(across.len())];
+                let (mut sums, mut most) = ([0.0; TOGETHER], [f64::NEG_INFINITY; TOGETHER]);
+                for y in down {
+                    if op.max {
+                        largest(map, width, *y, across, &mut most);
+                    } else {
+                        add(map, width, *y, across, &mut sums);
                     }
                     if samples[1] > 1 << 10 {
                         work::go_on()?;
                     }
                 }
-                for (lane, result) in results[row * columns + column..].iter_mut().step_by(area).enumerate() {
+                let own = results[row * columns + column..].iter_mut().step_by(rows * columns);
+                for (lane, result) in own.enumerate() {
                     *result = match (op.max, number) {
                         (_, 0) => 0.0,
                         (true, _) => most[lane],

@@ -9,29 +9,29 @@ use triune_tensor::{DType, Shape, memory};
 use super::{Element, Elements, Operands, ROUND, words};
 use crate::{Error, Tensor};
 
-/// NaN is larger than every number and equal to NaN; types are never mixed.
-fn compare(a: Element, b: Element) -> Ordering {
-    match (a, b) {
-        (Element::Float(a), Element::Float(b)) => {
-            a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
-        }
-        (Element::Integer(a), Element::Integer(b)) => a.cmp(&b),
-        (Element::Unsigned(a), Element::Unsigned(b)) => a.cmp(&b),
-        // What does not fit i64 is above it.
-        (Element::Unsigned(_), _) => Ordering::Greater,
-        (_, Element::Unsigned(_)) => Ordering::Less,
-        (a, b) => a.real().total_cmp(&b.real()),
+/// A number whose order is that of elements of one type; NaN is larger than every number and equal to NaN.
+fn key(element: Element) -> u64 {
+    const TOP: u64 = 1 << 63;
+    match element {
+        Element::Integer(value) => value as u64 ^ TOP,
+        Element::Unsigned(value) => value,
+        Element::Float(value) if value.is_nan() => u64::MAX,
+        // The two zeros are one.
+        Element::Float(value) => match (value + 0.0).to_bits() {
+            bits if bits & TOP == 0 => bits | TOP,
+            bits => !bits,
+        },
     }
 }
 
 /// Sorts as `sort_by` does, so that of equal ones the one that stands first comes first, as long as nobody stops the work.
-pub(super) fn sort(places: &mut Vec<usize>, order: impl Fn(&usize, &usize) -> Ordering) -> Result<(), Error> {
+pub(super) fn sort<T: Copy>(places: &mut Vec<T>, order: impl Fn(&T, &T) -> Ordering) -> Result<(), Error> {
     let mut width = 1 << 12;
     for run in places.chunks_mut(width) {
         work::go_on()?;
         run.sort_by(&order);
     }
-    let mut merged: Vec<usize> = memory::with_room(places.len())?;
+    let mut merged: Vec<T> = memory::with_room(places.len())?;
     while width < places.len() {
         for pair in places.chunks(2 * width) {
             let (mut left, mut right) = pair.split_at(width.min(pair.len()));
@@ -64,23 +64,27 @@ pub(super) fn unique(at: &Operands<'_>, op: Unique) -> Result<Vec<Tensor>, Error
             (x.shape[..axis].iter().product(), x.shape[axis], x.shape[axis + 1..].iter().product::<usize>())
         }
     };
-    let mut elements = memory::with_room(outer * count * inner)?;
-    let mut rest = Elements::of(x);
-    while elements.len() < outer * count * inner {
+    let mut keys = memory::with_room(outer * count * inner)?;
+    let mut rest = Elements::of(x).map(key);
+    while keys.len() < outer * count * inner {
         work::go_on()?;
-        elements.extend(rest.by_ref().take(ROUND));
+        keys.extend(rest.by_ref().take(ROUND));
     }
-    let part = |index: usize| {
-        (0..outer)
-            .flat_map(move |outer| (0..inner).map(move |inner_at| (outer * count + index) * inner + inner_at))
-    };
+    let part = |index: usize| (0..outer).map(move |outer| (outer * count + index) * inner);
     let order = |&a: &usize, &b: &usize| {
-        let different = part(a).zip(part(b)).map(|(a, b)| compare(elements[a], elements[b]));
-        different.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+        let pairs = part(a).zip(part(b)).map(|(a, b)| keys[a..a + inner].cmp(&keys[b..b + inner]));
+        pairs.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     };
     let mut places: Vec<usize> = memory::with_room(count)?;
-    places.extend(0..count);
-    sort(&mut places, order)?;
+    if (outer, inner) == (1, 1) {
+        let mut pairs: Vec<(u64, usize)> = memory::with_room(count)?;
+        pairs.extend(keys.iter().copied().zip(0..));
+        sort(&mut pairs, |a, b| a.0.cmp(&b.0))?;
+        places.extend(pairs.iter().map(|pair| pair.1));
+    } else {
+        places.extend(0..count);
+        sort(&mut places, order)?;
+    }
     // For each different one its members, the first of which stands first.
     let mut groups: Vec<&[usize]> = Vec::new();
     for (number, group) in places.chunk_by(|a, b| order(a, b).is_eq()).enumerate() {

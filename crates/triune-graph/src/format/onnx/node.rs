@@ -9,7 +9,7 @@ use super::{
     tensor,
 };
 use crate::{
-    Constant, Error, Function, Graph, Node, Op, Value, ValueId, ValueKind, format::protobuf::Writer,
+    Constant, Dim, Error, Function, Graph, Node, Op, Value, ValueId, ValueKind, format::protobuf::Writer,
     functions::Scope, ops::Body,
 };
 
@@ -297,6 +297,15 @@ impl<'a, 'b> NodeReader<'a, 'b> {
     /// The number that stands for a string.
     pub(crate) fn number_of(&self, text: &str) -> Result<i64, Error> {
         Ok(self.scope.strings().number(text)?)
+    }
+
+    /// The extent of operand `index` along an axis, when the file tells.
+    pub(crate) fn extent(&self, index: usize, axis: usize) -> Option<usize> {
+        let id = (*self.inputs.get(index)?)?;
+        match self.builder.graph.value(id).shape.as_ref()?.get(axis)? {
+            Dim::Fixed(extent) => Some(*extent),
+            _ => None,
+        }
     }
 
     /// The rank of operand `index`, when the file tells.

@@ -348,8 +348,10 @@ fn affine_grid(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         }
         let places = f.floats(&places, dtype);
         let places = f.reshape(places, &[count, axes + 1])?;
-        let turned = f.transpose(theta, &[0, 2, 1])?;
-        let grid = f.matmul(places, turned)?;
+        // Long rows: products are computed by columns.
+        let places = f.transpose(places, &[1, 0])?;
+        let grid = f.matmul(theta, places)?;
+        let grid = f.transpose(grid, &[0, 2, 1])?;
         f.reshape(grid, &[&size[..1], outs, &[axes]].concat())
     });
     Ok(function.deciding(&[1]).into())

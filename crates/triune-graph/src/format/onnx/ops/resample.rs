@@ -101,8 +101,7 @@ impl Resampling {
     }
 
     /// The body: inputs x, region, factors, extents.
-    fn body(&self, f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
-        let mut x = f.input(0)?;
+    fn body(&self, f: &mut Scope<'_, '_>, mut x: ValueId) -> Result<ValueId, Error> {
         let axes = match &self.axes {
             Some(axes) => f.axes(x, axes)?,
             None => (0..f.rank(x)).collect(),
@@ -319,21 +318,61 @@ impl Resampling {
     /// that corners are aligned to, where ONNX counts parts of them, too.
     fn is_primitive(&self, f: &Scope<'_, '_>) -> Result<bool, Error> {
         let x = f.input(0)?;
-        let (shape, linear) = (f.shape(x), self.mode == Mode::Linear);
-        let typed = match f.dtype(x) {
-            DType::F32 | DType::F16 => true,
-            DType::I8 | DType::U8 => !linear,
-            _ => false,
-        };
-        if shape.rank() != 4 || !typed {
+        let shape = f.shape(x);
+        if shape.rank() != 4 || !self.has_primitive(f.dtype(x)) {
             return Ok(false);
         }
         let (scales, outs) = self.extents(f, &shape)?;
-        let whole = (0..4).all(|axis| {
+        Ok(outs[..2] == shape[..2] && self.is_whole(&shape, &scales, &outs))
+    }
+
+    /// Whether results have the extents that the factors make of the operand's, where that matters.
+    fn is_whole(&self, shape: &[usize], scales: &[f64], outs: &[usize]) -> bool {
+        let whole = (0..shape.len()).all(|axis| {
             let extent = scales[axis] * shape[axis] as f64;
             (extent - outs[axis] as f64).abs() <= 1e-4 * extent
         });
-        Ok(outs[..2] == shape[..2] && (whole || self.coordinates != Coordinates::AlignCorners))
+        whole || self.coordinates != Coordinates::AlignCorners
+    }
+
+    /// Whether the primitive operator takes elements of a type that have no scale.
+    fn has_primitive(&self, dtype: DType) -> bool {
+        match dtype {
+            DType::F32 | DType::F16 => true,
+            DType::I8 | DType::U8 => self.mode != Mode::Linear,
+            _ => false,
+        }
+    }
+
+    /// Images whose channels lie last, by the operator for those whose channels lie in front; `None` for anything else.
+    fn channels_last(&self, f: &mut Scope<'_, '_>, op: Resize) -> Result<Option<ValueId>, Error> {
+        let x = f.input(0)?;
+        let shape = f.shape(x);
+        if shape.rank() != 4 || !self.has_primitive(f.dtype(x)) {
+            return Ok(None);
+        }
+        let (scales, outs) = self.extents(f, &shape)?;
+        let own = outs[1..3] != shape[1..3] && [outs[0], outs[3]] == [shape[0], shape[3]];
+        if !own || !self.is_whole(&shape, &scales, &outs) {
+            return Ok(None);
+        }
+        let x = f.transpose(x, &[0, 3, 1, 2])?;
+        let factors = match f.get(3) {
+            Some(_) => [None, Some(f.list(&[0, 3, 1, 2].map(|axis| outs[axis] as i64)))],
+            None => [Some(f.floats(&[0, 3, 1, 2].map(|axis| scales[axis]), DType::F32)), None],
+        };
+        let y = f.ops(Op::Resize(op), &[Some(x), None, factors[0], factors[1]], 1)?[0];
+        f.transpose(y, &[0, 2, 3, 1]).map(Some)
+    }
+
+    /// Integers, whose means are cut off behind the point, as the reference implementations have them.
+    fn integers(&self, f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
+        let x = f.input(0)?;
+        let dtype = f.dtype(x);
+        let wide =
+            f.cast(x, if matches!(dtype, DType::I32 | DType::I64) { DType::F64 } else { DType::F32 })?;
+        let y = self.body(f, wide)?;
+        f.cast(y, dtype)
     }
 }
 
@@ -392,6 +431,17 @@ impl Places {
     }
 }
 
+/// Whether the node is known to change the number of images or channels.
+fn resizes_channels(node: &NodeReader<'_, '_>) -> bool {
+    let scales = node.constant(2).and_then(Constant::to_f32);
+    let by_scales = scales.is_some_and(|scales| scales.len() == 4 && scales[..2] != [1.0, 1.0]);
+    let sizes = node.constant(3).and_then(Constant::to_i64).filter(|sizes| sizes.len() == 4);
+    by_scales
+        || sizes.is_some_and(|sizes| {
+            (0..2).any(|axis| node.extent(0, axis).is_some_and(|own| own as i64 != sizes[axis]))
+        })
+}
+
 /// A node of opset 11 and later.
 pub(super) fn resize(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let resampling = Resampling::read(node)?;
@@ -406,16 +456,27 @@ pub(super) fn resize(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     // Corners that are aligned to parts of elements have no primitive operator; only known extents tell.
     let counts_parts =
         resampling.coordinates == Coordinates::AlignCorners && node.inputs.get(3).is_none_or(Option::is_none);
-    let images = node.rank(0).is_none_or(|rank| rank == 4);
+    let images = node.rank(0).is_none_or(|rank| rank == 4)
+        && node.dtype_of(0).is_none_or(|dtype| resampling.has_primitive(dtype))
+        && !resizes_channels(node);
     match resampling.primitive() {
         Some(op) if images && !counts_parts => Ok(Op::Resize(op)),
         primitive => {
-            let function = node.function(move |f| match primitive {
-                Some(op) if resampling.is_primitive(f)? => {
-                    let operands = [f.get(0), None, f.get(2), f.get(3)];
-                    Ok(f.ops(Op::Resize(op), &operands, 1)?[0])
+            let function = node.function(move |f| {
+                if let Some(op) = primitive {
+                    if resampling.is_primitive(f)? {
+                        let operands = [f.get(0), None, f.get(2), f.get(3)];
+                        return Ok(f.ops(Op::Resize(op), &operands, 1)?[0]);
+                    }
+                    if let Some(y) = resampling.channels_last(f, op)? {
+                        return Ok(y);
+                    }
                 }
-                _ => resampling.body(f),
+                let x = f.input(0)?;
+                if resampling.mode == Mode::Linear && !f.dtype(x).is_real() {
+                    return resampling.integers(f);
+                }
+                resampling.body(f, x)
             });
             Ok(function.deciding(&[1, 2, 3]).into())
         }

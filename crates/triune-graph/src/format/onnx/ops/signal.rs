@@ -95,6 +95,9 @@ fn transform(
     let count = if onesided { length / 2 + 1 } else { length };
     let x = f.slice(x, axis, 0, own as i64)?;
     let dtype = f.dtype(x);
+    if let Some(parts) = two_factors(length) {
+        return in_two_steps(f, x, axis, parts, count, inverse);
+    }
     let scale = if inverse { 1.0 / length as f64 } else { 1.0 };
     let sign = if inverse { -1.0 } else { 1.0 };
     let angle = |n: usize, k: usize| 2.0 * PI * ((n * k) % length) as f64 / length as f64;
@@ -109,6 +112,112 @@ fn transform(
         parts = [f.add(parts[0], a)?, f.add(parts[1], b)?];
     }
     f.concat(&parts, last)
+}
+
+/// Two factors of a length, as near to each other as they can be, where a transform in two steps takes less than one: the smaller
+/// one first.
+fn two_factors(length: usize) -> Option<[usize; 2]> {
+    let root = length.isqrt();
+    let small = (4..=root).rev().find(|small| length.is_multiple_of(*small))?;
+    let large = length / small;
+    (4 * (small + large) <= length).then_some([small, large])
+}
+
+/// A matrix of (results, elements) that turns real parts above imaginary ones, or real ones alone, by angles; its results are real
+/// parts above imaginary ones.
+fn turning(
+    f: &mut Scope<'_, '_>,
+    [results, elements]: [usize; 2],
+    complex: bool,
+    dtype: DType,
+    factor: impl Fn(usize, usize) -> [f64; 2],
+) -> Result<ValueId, Error> {
+    let (height, width) = (2 * results, if complex { 2 * elements } else { elements });
+    f.bounded(height.checked_mul(width))?;
+    let mut values = Vec::with_capacity(height * width);
+    for row in 0..height {
+        for column in 0..width {
+            let [cosine, sine] = factor(row % results, column % elements);
+            values.push(match (row < results, column < elements) {
+                (true, true) | (false, false) => cosine,
+                (true, false) => sine,
+                (false, true) => -sine,
+            });
+        }
+    }
+    let list = f.floats(&values, dtype);
+    f.reshape(list, &[height, width])
+}
+
+/// As [`transform`], of as many elements as `small`·`large`, by transforms of `small` and of `large` elements (Cooley and Tukey):
+/// element large·a + b turns in result c + small·d by ac/small + bc/(small·large) + bd/large.
+fn in_two_steps(
+    f: &mut Scope<'_, '_>,
+    x: ValueId,
+    axis: usize,
+    [small, large]: [usize; 2],
+    count: usize,
+    inverse: bool,
+) -> Result<ValueId, Error> {
+    let length = small * large;
+    let (shape, dtype) = (f.shape(x), f.dtype(x));
+    let last = shape.rank() - 1;
+    let (outer, inner) = (f.product(&shape[..axis])?, f.product(&shape[axis + 1..last])?);
+    let complex = shape[last] == 2;
+    let wide = if dtype == DType::F64 { dtype } else { DType::F32 };
+    let mut x = f.cast(x, wide)?;
+    if shape[axis] < length {
+        let mut dims = shape.to_vec();
+        dims[axis] = length - shape[axis];
+        let zero = f.scalar(0.0, wide);
+        let zeros = f.expand(zero, &dims)?;
+        x = f.concat(&[x, zeros], axis)?;
+    }
+    let turn = |steps: usize, of: usize| {
+        let angle = 2.0 * PI * (steps % of) as f64 / of as f64;
+        [math::cos(angle), if inverse { -math::sin(angle) } else { math::sin(angle) }]
+    };
+    // Real parts above imaginary ones: (outer, parts·small, large·inner).
+    let mut parts = if complex { 2 } else { 1 };
+    let x = f.reshape(x, &[outer, length * inner, parts])?;
+    let x = f.transpose(x, &[0, 2, 1])?;
+    let x = f.reshape(x, &[outer, parts * small, large * inner])?;
+    let first = turning(f, [small; 2], complex, wide, |c, a| turn(a * c, small))?;
+    let x = f.matmul(first, x)?;
+    parts = 2;
+    let x = f.reshape(x, &[outer, parts, small, large * inner])?;
+    let [real, imaginary] = [f.slice(x, 1, 0, 1)?, f.slice(x, 1, 1, 2)?];
+    let between = |place: usize| turn(place / (large * inner) * (place % (large * inner) / inner), length);
+    let turns: Vec<[f64; 2]> = (0..f.bounded(length.checked_mul(inner))?).map(between).collect();
+    let mut turns = |part: usize| {
+        let list: Vec<f64> = turns.iter().map(|turn| turn[part]).collect();
+        let list = f.floats(&list, wide);
+        f.reshape(list, &[small, large * inner])
+    };
+    let [cosines, sines] = [turns(0)?, turns(1)?];
+    let sides = [[real, cosines], [imaginary, sines], [imaginary, cosines], [real, sines]];
+    let mut products = Vec::with_capacity(sides.len());
+    for [a, b] in sides {
+        products.push(f.mul(a, b)?);
+    }
+    let x = [f.add(products[0], products[1])?, f.sub(products[2], products[3])?];
+    let x = f.concat(&x, 1)?;
+    let x = f.reshape(x, &[outer * parts, small, large, inner])?;
+    let x = f.transpose(x, &[0, 2, 1, 3])?;
+    let x = f.reshape(x, &[outer, parts * large, small * inner])?;
+    // Rows of results beyond those that are asked for are not computed.
+    let rows = count.div_ceil(small);
+    let scale = if inverse { 1.0 / length as f64 } else { 1.0 };
+    let second =
+        turning(f, [rows, large], true, wide, |d, b| turn(b * d, large).map(|factor| scale * factor))?;
+    let x = f.matmul(second, x)?;
+    let x = f.reshape(x, &[outer, parts, rows * small, inner])?;
+    let x = f.slice(x, 2, 0, count as i64)?;
+    let x = f.transpose(x, &[0, 2, 3, 1])?;
+    let x = f.cast(x, dtype)?;
+    let mut dims = shape.to_vec();
+    (dims[axis], dims[last]) = (count, parts);
+    f.reshape(x, &dims)
 }
 
 /// The reals whose transform has this one side.

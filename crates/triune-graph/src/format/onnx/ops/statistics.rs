@@ -45,14 +45,16 @@ fn rms_normalization(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
             let x = f.input(0)?;
             let axes: Vec<usize> = (f.axis(x, axis)?..f.rank(x)).collect();
             let wide = f.cast(x, stash)?;
-            let square = f.mul(wide, wide)?;
-            let mean = f.reduce(ReduceKind::Mean, square, &axes)?;
+            let count: usize = axes.iter().map(|&axis| f.shape(x)[axis]).product();
+            let squares = f.reduce(ReduceKind::SumSquare, wide, &axes)?;
+            let mean = f.mul_number(squares, 1.0 / count as f64)?;
             let mean = f.add_number(mean, f64::from(epsilon))?;
             let root = f.unary(UnaryKind::Sqrt, mean)?;
-            let result = f.div(wide, root)?;
+            let inverse = f.unary(UnaryKind::Reciprocal, root)?;
+            let result = f.mul(wide, inverse)?;
             let dtype = f.dtype(x);
             let result = f.cast(result, dtype)?;
-            Ok(vec![f.mul(result, f.input(1)?)?, f.unary(UnaryKind::Reciprocal, root)?])
+            Ok(vec![f.mul(result, f.input(1)?)?, inverse])
         })
         .into())
 }
