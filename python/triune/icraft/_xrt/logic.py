@@ -241,9 +241,9 @@ def rows_type(dtype: TensorType, rows: int, length: int) -> TensorType:
     """Return the type of so many candidates of `length` elements: (1, 1, rows, length), with the scales of a level's type."""
     made = dtype.clone(2)
     made.setShape([1, 1, rows, length])
-    for find, put in ((made.getNormratio, made.setNormratio), (made.getScale, made.setScale)):
-        found: Any = find()
-        data = [] if found is None else list(found.data)
-        if len(data) > length:
-            put(type(found)(data[:length]))
+    ratios, scales = made.getNormratio(), made.getScale()
+    if ratios is not None and len(ratios) > length:
+        made.setNormratio(ratios.data[:length])
+    if scales is not None and len(scales) > length:
+        made.setScale(scales.split(0, length))
     return made
