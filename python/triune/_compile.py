@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from triune.batch._pictures import Format
     from triune.quantization import QuantizationOptions, QuantizationResult
 
-__all__ = ["FORMATS", "compile"]
+__all__ = ["FORMATS", "compile", "take_bytes", "take_heads"]
 
 FORMATS = ("package", "icraft")
 """What compilation can write."""
@@ -85,9 +85,9 @@ def compile(
     takes uint8 (N, H, W, C), and `preprocess` becomes a part of its ``preprocess_graph.onnx``.
 
     With `imagemake`, which Icraft's documents for buyi can have, logic beside the accelerator makes its operand of a picture's
-    bytes: from ``adapted`` on the input is uint8, and `preprocess` is in the attributes of `customop::ImageMake`. `input_format` says
-    the order of its channels then. With `detpost`, Icraft's documents end with `customop::DetPost` (`DetPostZG` for zg330) behind
-    a detector's last convolutions, instead of what follows these: a `triune.DetPost`, or its threshold (docs/icraft.md).
+    bytes: from ``adapted`` on the input is uint8, and `preprocess` is in the attributes of `customop::ImageMake`. `input_format`
+    says the order of its channels then. With `detpost`, Icraft's documents end with `customop::DetPost` (`DetPostZG` for zg330)
+    behind a detector's last convolutions, instead of what follows these: a `triune.DetPost`, or its threshold (docs/icraft.md).
 
     Raises subclasses of `triune.errors.Error` (a `RuntimeError`): `FileError` if a file cannot be read or written or
     `output` is no directory, `ArgumentError` if `model` is no ONNX model or a damaged one, or an argument is wrong,
@@ -209,7 +209,7 @@ def build(
             put_whole(file)
             return
         with scratch() as room:
-            logic["det_post"] = _take_heads(file, room / "heads.onnx", detpost)
+            logic["det_post"] = take_heads(file, room / "heads.onnx", detpost)
             put_whole(room / "heads.onnx")
 
     logic: dict[str, Any] = {}
@@ -218,7 +218,7 @@ def build(
         nonlocal said
         say("compiling")
         if imagemake:
-            logic["image_make"], said = _take_bytes(said, pictures)
+            logic["image_make"], said = take_bytes(said, pictures)
         try:
             if format == "package":
                 _, found = _native.compile(file, target=target, output=folder, title=source, batch=batch, **plan)
@@ -263,7 +263,7 @@ def build(
     return folder
 
 
-def _take_bytes(info: ModelInfo, format: Format | None) -> tuple[tuple[Any, ...], ModelInfo]:
+def take_bytes(info: ModelInfo, format: Format | None) -> tuple[tuple[Any, ...], ModelInfo]:
     """Return what the compiler is told of pixels that `ImageMake` takes, and what the network says of pictures then."""
     from triune.batch import Preprocess
 
@@ -279,7 +279,7 @@ def _take_bytes(info: ModelInfo, format: Format | None) -> tuple[tuple[Any, ...]
     return (*numbers, how.color == "bgr"), info._replace(preprocess=taken)
 
 
-def _take_heads(source: Path, target: Path, how: DetPost) -> Any:
+def take_heads(source: Path, target: Path, how: DetPost) -> Any:
     """Write a model that ends with a detector's heads, and return what the compiler is told of them."""
     try:
         import onnx

@@ -35,7 +35,7 @@ class DetPost:
     heads: Sequence[str] = ()
     """Results of the last convolutions, level by level, in each the part with the score first; found if left out."""
     anchors: int | None = None
-    """Anchors at each position (default: 3 where a level has one part, whose anchors have box, objectness and classes; else 1)."""
+    """Anchors at each position (default: 3 where a level has one part, of box, objectness and classes; else 1)."""
 
     def __post_init__(self) -> None:
         """Check. Raises ArgumentError."""
@@ -84,7 +84,9 @@ def put_detpost(model: Any, how: DetPost) -> Native:
             )
     for head in first:
         if head.channels % anchors:
-            raise ArgumentError(short(f"detpost: {head.name!r} has {head.channels} channels, no multiple of {anchors} anchors"))
+            raise ArgumentError(
+                short(f"detpost: {head.name!r} has {head.channels} channels, no multiple of {anchors} anchors")
+            )
     each = [head.channels // anchors for head in first]
     if parts == 1 and each[0] < 6:
         raise ArgumentError(
@@ -151,7 +153,9 @@ class _Graph:
         if not found or len(counts) > 1 or max(counts) > 3:
             told = "; ".join(f"{rows}x{columns}: {len(level)}" for (rows, columns), level in levels.items()) or "none"
             raise ArgumentError(
-                short(f"detpost: expected levels of the same 1 to 3 heads, found {told}; name them, level by level: heads")
+                short(
+                    f"detpost: expected levels of the same 1 to 3 heads, found {told}; name them, level by level: heads"
+                )
             )
         return found
 
@@ -187,7 +191,9 @@ class _Graph:
         quantizers = [reader for reader in self._readers.get(made, ()) if reader.op_type == "QuantizeLinear"]
         if not quantizers:
             raise ArgumentError(
-                short(f"detpost: {made!r} is not quantized: the logic gathers integers; let its convolution not stay in float")
+                short(
+                    f"detpost: {made!r} is not quantized: the logic gathers integers; let its convolution not stay in float"
+                )
             )
         group = next((each.i for each in node.attribute if each.name == "group"), 1)
         if group != 1:
@@ -209,7 +215,9 @@ class _Graph:
         elif len(level) == 1:
             return level
         told = ", ".join(f"{head.name} ({head.channels} channels)" for head in level)
-        raise ArgumentError(short(f"detpost: which of {told} has the score? name the heads, level by level, that one first: heads"))
+        raise ArgumentError(
+            short(f"detpost: which of {told} has the score? name the heads, level by level, that one first: heads")
+        )
 
     # ---- changing
 
@@ -261,7 +269,10 @@ class _Graph:
         scale = float(np.float32(scale))
         conv = onnx.NodeProto()
         conv.CopyFrom(head.conv)
-        conv.name, conv.output[0] = self._free(f"{head.conv.name or head.name}_detpost"), self._free(f"{head.name}_detpost")
+        conv.name, conv.output[0] = (
+            self._free(f"{head.conv.name or head.name}_detpost"),
+            self._free(f"{head.name}_detpost"),
+        )
         conv.input[1] = self._widened(head, conv.input[1], anchors, channels, 0)
         if len(conv.input) > 2 and conv.input[2]:
             conv.input[2] = self._widened(head, conv.input[2], anchors, channels, self._bias_scale(head))
@@ -294,7 +305,9 @@ class _Graph:
             return self._put(name, _padded(values, anchors, channels, 0))
         node = self._producers.get(name)
         if node is None or node.op_type not in _QUANTIZE:
-            raise ArgumentError(short(f"detpost: {name!r}, an operand of the convolution of {head.name!r}, is no constant"))
+            raise ArgumentError(
+                short(f"detpost: {name!r}, an operand of the convolution of {head.name!r}, is no constant")
+            )
         copied = onnx.NodeProto()
         copied.CopyFrom(node)
         copied.name = self._free(f"{node.name or name}_detpost")

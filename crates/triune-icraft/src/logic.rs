@@ -166,8 +166,10 @@ impl Image {
         let (low, high) =
             meaning.dtype.int_range().map_or((0.0, 255.0), |(low, high)| (low as f64, high as f64));
         let mut steps = 0.0_f64;
+        let (mut means, mut scales) = (Vec::new(), Vec::new());
         for (added, divisor) in added.iter().zip(&divisors) {
-            let (mean, factor) = ((-added).trunc(), (1024.0 / divisor).trunc());
+            // Whoever sets the registers cuts off fractions: what they are given has none.
+            let (mean, factor) = ((-added).round(), (1024.0 / divisor).round());
             if !(1.0..32768.0).contains(&factor) || !(-32768.0..32768.0).contains(&mean) {
                 return refuse(format!(
                     "pixels have {added} added and are divided by {divisor}; the logic's registers have 16 bits for the integer \
@@ -180,6 +182,8 @@ impl Image {
                 let made = ((pixel - mean) * factor / 1024.0).floor().clamp(low, high);
                 steps = steps.max((rounded - made).abs());
             }
+            means.push(0.0 - mean);
+            scales.push(divisor_of(factor));
         }
         if steps > MOST_STEPS {
             return refuse(format!(
@@ -187,8 +191,17 @@ impl Image {
                  number: calibrate with a mean that is whole in pixels, or leave ImageMake out (--input-format)"
             ));
         }
-        Ok(Self { input, value, replaced, mean: added, scale: divisors, steps })
+        Ok(Self { input, value, replaced, mean: means, scale: scales, steps })
     }
+}
+
+/// The 32-bit float by which 1024 divided, fractions cut off, is a whole number.
+fn divisor_of(factor: f64) -> f64 {
+    let mut divisor = (1024.0 / factor) as f32;
+    while (1024.0 / f64::from(divisor)).trunc() < factor || (1.0 / divisor * 1024.0).trunc() < factor as f32 {
+        divisor = f32::from_bits(divisor.to_bits() - 1);
+    }
+    f64::from(divisor)
 }
 
 impl Emitter<'_> {
@@ -346,5 +359,21 @@ impl Emitter<'_> {
         if let Some(op) = self.document.ops.last_mut() {
             op.tags.insert(key.to_owned(), value.into());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In the precision of whoever sets the registers, double or single.
+    #[test]
+    fn divisors_give_their_factors_back() {
+        for factor in 1..32768 {
+            let divisor = divisor_of(factor.into());
+            assert_eq!((1024.0 / divisor) as i32, factor);
+            assert_eq!((1.0 / divisor as f32 * 1024.0) as i32, factor);
+        }
+        assert!((divisor_of(1024.0) - 1.0).abs() < f64::EPSILON);
     }
 }

@@ -79,7 +79,8 @@ def _image_make(op: Operation, inputs: list[Tensor], outputs: list[Tensor], back
 def _det_post(op: Operation, inputs: list[Tensor], outputs: list[Tensor], backend: Any) -> list[Tensor]:
     if outputs:
         raise failure(
-            RANGE, f"{operation_name(op)}: how many candidates there are shows when it has run: they go into no given tensors"
+            RANGE,
+            f"{operation_name(op)}: how many candidates there are shows when it has run: they go into no given tensors",
         )
     maps = _arrays(op, inputs, backend)
     what, results = Candidates.of(op), []

@@ -149,7 +149,10 @@ class BuyiBackend(NpuBackend):
         if name == "output" and made and not self._hard_ops:
             # A session of the picture's logic alone: its result is the other's input.
             need = made[0].outputs[0].storageBytes()
-            self._image_chunk = (check_chunk(f"{what}({segment_type})", memchunk, self._port, need, offset, self._steps), offset)
+            self._image_chunk = (
+                check_chunk(f"{what}({segment_type})", memchunk, self._port, need, offset, self._steps),
+                offset,
+            )
             return
         need = self._deployment.segments[name][1]
         chunk = check_chunk(f"{what}({segment_type})", memchunk, self._port, need, offset, self._steps)

@@ -56,8 +56,8 @@ def _ready(backend: NpuBackend, op: Operation) -> None:
     if not port.computes:
         raise failure(
             DEVICE,
-            f"{operation_name(op)}: {port.url!r} has memory only and cannot forward; open a board, or dump a snapshot here and run "
-            "that on a board",
+            f"{operation_name(op)}: {port.url!r} has memory only and cannot forward; open a board, or dump a snapshot here and "
+            "run that on a board",
         )
 
 
@@ -90,8 +90,8 @@ def set_up_image_make(op: Operation, backend: Any) -> None:
     what, (chunk, offset) = Picture.of(op), _target(backend, op)
     if what.port or what.base not in (0, _IMAGE):
         raise NotSupported(
-            f"[{BACKEND}] {operation_name(op)}: input_port {what.port}, reg_base {what.base:#x}: the board has the ImageMake of port "
-            "0, which a DMA feeds; the others are fed by cameras, which are not modelled"
+            f"[{BACKEND}] {operation_name(op)}: input_port {what.port}, reg_base {what.base:#x}: the board has the ImageMake "
+            "of port 0, which a DMA feeds; the others are fed by cameras, which are not modelled"
         )
     registers = _Registers(backend, op, _IMAGE)
     above, below, left, right = what.pads
@@ -143,8 +143,8 @@ def image_make(op: Operation, inputs: list[Tensor], outputs: list[Tensor], backe
                 registers.write(0x228, 1)
                 raise failure(
                     ORDER,
-                    f"{operation_name(op)}: the picture that was fed went to {where:#x}, where another session's ImageMake has its "
-                    "result, as that was set up last: backend.initOp(operation) before the picture is fed sets up this one",
+                    f"{operation_name(op)}: the picture that was fed went to {where:#x}, where another session's ImageMake has "
+                    "its result, as that was set up last: backend.initOp(operation) before the picture is fed sets up this one",
                 )
         else:
             set_up_image_make(op, backend)
@@ -166,11 +166,14 @@ def det_post(op: Operation, inputs: list[Tensor], outputs: list[Tensor], backend
     _ready(backend, op)
     if outputs:
         raise failure(
-            RANGE, f"{operation_name(op)}: how many candidates there are shows when it has run: they go into no given tensors"
+            RANGE,
+            f"{operation_name(op)}: how many candidates there are shows when it has run: they go into no given tensors",
         )
     what, port = Candidates.of(op), backend._port
     if what.base not in (0, _POST):
-        raise NotSupported(f"[{BACKEND}] {operation_name(op)}: reg_base {what.base:#x}: the board has DetPost at {_POST:#x}")
+        raise NotSupported(
+            f"[{BACKEND}] {operation_name(op)}: reg_base {what.base:#x}: the board has DetPost at {_POST:#x}"
+        )
     start, maps = time.perf_counter(), []
     for tensor in inputs:
         tensor._await("forward")

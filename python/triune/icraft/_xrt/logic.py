@@ -29,8 +29,8 @@ _UNIT_BYTES: Final = 64
 def unknown_logic(op: Operation, backend: str) -> NotSupported:
     """Return the exception for an operator of the vendor's logic whose arithmetic is not published."""
     return NotSupported(
-        f"[{BACKEND}] {operation_name(op)}: it is logic of the vendor's bitstream, whose arithmetic is not published; the network "
-        "can be deployed, inspected and timed. A function of the program's can stand for it, before Session.Create: "
+        f"[{BACKEND}] {operation_name(op)}: it is logic of the vendor's bitstream, whose arithmetic is not published; the "
+        "network can be deployed, inspected and timed. A function of the program's can stand for it, before Session.Create: "
         f"BackendOpRegistry.Register({backend}, {op.typeKey().removesuffix('Node')!r}).set_forward(function)"
     )
 
@@ -102,7 +102,9 @@ class Picture:
         given, wanted = values[0].tensorType(), made[0].tensorType()
         shape, storage = _extents(given), str(given.getStorageType()).strip('"')
         if len(shape) != 4 or shape[0] != 1 or not 1 <= shape[3] <= _BLOCK or min(shape) < 1 or _named(given) != "NHWC":
-            raise found.fail(f"expected a picture (1, rows, columns, 1 to 4 channels) NHWC, got {shape} {_named(given)}")
+            raise found.fail(
+                f"expected a picture (1, rows, columns, 1 to 4 channels) NHWC, got {shape} {_named(given)}"
+            )
         bits = found.whole("input_bits", 8, 16, 8)
         if storage not in ("@uint(8)", "@sint(16)") or (storage == "@sint(16)") != (bits == 16):
             raise found.fail(f"input_bits is {bits}, the picture {storage}: 8 is @uint(8), 16 is @sint(16)")
