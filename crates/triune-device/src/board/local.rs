@@ -513,7 +513,7 @@ mod tests {
         let start = [(0x04, from as u32), (0x08, 3), (0x0c, 6), (0x10, 3), (0x1c, 1), (0x20, 0), (0x00, 1)];
         let before = board.write_register(feed, 1).expect_err("not set up").to_string();
         assert!(before.contains("buyi: ImageMake is fed a picture before it is set up"), "{before}");
-        let factor = 1016 | 128 << 16;
+        let factor = 0x0080_03f8;
         let own =
             [(0x14, factor), (0x18, factor), (0x1c, factor), (0x114, to as u32), (0x118, 3), (0x11c, 2)];
         set(&board, image, &own);
@@ -527,7 +527,7 @@ mod tests {
         let wanted: Vec<u8> = picture
             .chunks(3)
             .flat_map(|pixel| {
-                let made = |value: u8| ((i32::from(value) - 128) * 1016 >> 10) as u8;
+                let made = |value: u8| (((i32::from(value) - 128) * 1016) >> 10) as u8;
                 [made(pixel[0]), made(pixel[1]), made(pixel[2]), 0]
             })
             .collect();

@@ -38,7 +38,7 @@ impl Nms {
     ///
     /// # Errors
     /// [`Error::Cancelled`].
-    pub fn run(&self, boxes: &[u8]) -> Result<Vec<u8>, Error> {
+    pub fn run(self, boxes: &[u8]) -> Result<Vec<u8>, Error> {
         let read = |bytes: &[u8]| -> [i64; 5] {
             std::array::from_fn(|at| i16::from_le_bytes([bytes[2 * at], bytes[2 * at + 1]]).into())
         };
@@ -56,7 +56,7 @@ impl Nms {
         Ok(mask)
     }
 
-    fn suppresses(&self, a: &[i64; 5], b: &[i64; 5]) -> bool {
+    fn suppresses(self, a: &[i64; 5], b: &[i64; 5]) -> bool {
         let side = |low: usize, high: usize| (a[high].min(b[high]) - a[low].max(b[low])).max(0);
         let area = |each: &[i64; 5]| (each[2] - each[0]).max(0) * (each[3] - each[1]).max(0);
         let common = side(0, 2) * side(1, 3);
