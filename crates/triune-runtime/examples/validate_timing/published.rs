@@ -107,7 +107,7 @@ const fn unseen(topology: &'static str, name: &'static str, figures: [Option<f64
     Unseen { topology, name, figures }
 }
 
-/// The vendor's model zoo: frames per second of the PCIe card and of M.2. DenseNet-121's first figure is of a newer release.
+/// The vendor's model zoo: frames per second of the `PCIe` card and of M.2. DenseNet-121's first figure is of a newer release.
 pub(crate) const METIS_UNSEEN: [Unseen; 21] = [
     unseen("densenet121_224x224", "DenseNet-121", [Some(281.0), Some(156.0)]),
     unseen("efficientnet_b4_224x224", "EfficientNet-B4", [Some(576.0), Some(436.0)]),
