@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Compilation",
     "CompileReport",
+    "DetPost",
     "Feeds",
     "Metadata",
     "ModelSource",
@@ -54,6 +55,7 @@ __all__ = [
 _LAZY = {
     "Compilation": "triune._report",
     "CompileReport": "triune._report",
+    "DetPost": "triune._detpost",
     "Feeds": "triune._session",
     "Metadata": "triune._session",
     "ModelSource": "triune._session",

@@ -12,7 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from triune import _native
+from triune._detpost import DetPost, put_detpost
 from triune._files import scratch
 from triune._kinds import ONNX, misread
 from triune._model_info import ModelInfo
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from triune.batch._pictures import Format
     from triune.quantization import QuantizationOptions, QuantizationResult
 
-__all__ = ["FORMATS", "compile"]
+__all__ = ["FORMATS", "compile", "take_bytes", "take_heads"]
 
 FORMATS = ("package", "icraft")
 """What compilation can write."""
@@ -47,6 +50,8 @@ def compile(
     preprocess: Preprocess | None = None,
     labels: Sequence[str] = (),
     input_format: Format | None = None,
+    imagemake: bool = False,
+    detpost: DetPost | float | None = None,
 ) -> Compilation:
     """Compile an ONNX file for a device and return the package's directory, which is `output`.
 
@@ -79,6 +84,11 @@ def compile(
     ``model_info.json`` (default: what `model` says). With `input_format`, ``rgb8``, ``bgr8``, ``gray8`` or ``yuyv``, the package
     takes uint8 (N, H, W, C), and `preprocess` becomes a part of its ``preprocess_graph.onnx``.
 
+    With `imagemake`, which Icraft's documents for buyi can have, logic beside the accelerator makes its operand of a picture's
+    bytes: from ``adapted`` on the input is uint8, and `preprocess` is in the attributes of `customop::ImageMake`. `input_format`
+    says the order of its channels then. With `detpost`, Icraft's documents end with `customop::DetPost` (`DetPostZG` for zg330)
+    behind a detector's last convolutions, instead of what follows these: a `triune.DetPost`, or its threshold (docs/icraft.md).
+
     Raises subclasses of `triune.errors.Error` (a `RuntimeError`): `FileError` if a file cannot be read or written or
     `output` is no directory, `ArgumentError` if `model` is no ONNX model or a damaged one, or an argument is wrong,
     `UnsupportedError` if the device cannot run the model, or it cannot be quantized. ValueError if there are no
@@ -107,6 +117,8 @@ def compile(
         tell=tell,
         info=ModelInfo(preprocess, tuple(labels)).over(ModelInfo.of_model(Path(model))),
         input_format=input_format,
+        imagemake=imagemake,
+        detpost=DetPost(float(detpost)) if isinstance(detpost, int | float) else detpost,
     )
 
 
@@ -127,6 +139,8 @@ def build(
     tell: Callable[[QuantizationResult], None] = lambda _: None,
     info: ModelInfo | None = None,
     input_format: Format | None = None,
+    imagemake: bool = False,
+    detpost: DetPost | None = None,
 ) -> Compilation:
     """Do what `compile` says; unless `quiet`, onnxruntime's own warnings are shown. `tell` is told how a model was quantized.
 
@@ -156,6 +170,14 @@ def build(
             "input_format: yuyv needs rounding, of which Icraft's networks have no operator; take 'rgb8', and make that of "
             "the camera's pixels in front"
         )
+    if (imagemake or detpost is not None) and format != "icraft":
+        raise ArgumentError(
+            f"{'imagemake' if imagemake else 'detpost'}: logic beside the accelerator is in Icraft's documents (format 'icraft')"
+        )
+    if imagemake and name.split("-")[0] != "buyi":
+        raise ArgumentError(
+            "imagemake: ImageMake is logic of buyi's boards; for zg330, input_format lets the network take bytes itself"
+        )
     if bits not in (8, 16):
         raise ArgumentError(f"bits: integers have 8 or 16, got {bits}")
     buyi = name.split("-")[0] == "buyi" and not own
@@ -179,15 +201,31 @@ def build(
     if taken:
         raise FileError(f"{folder}: expected a directory for the package, got a file")
 
+    # ImageMake takes the picture; nothing is put in front of the graph then.
+    pictures, input_format = input_format, None if imagemake else input_format
+
     def put(file: Path) -> None:
+        if detpost is None:
+            put_whole(file)
+            return
+        with scratch() as room:
+            logic["det_post"] = take_heads(file, room / "heads.onnx", detpost)
+            put_whole(room / "heads.onnx")
+
+    logic: dict[str, Any] = {}
+
+    def put_whole(file: Path) -> None:
+        nonlocal said
         say("compiling")
+        if imagemake:
+            logic["image_make"], said = take_bytes(said, pictures)
         try:
             if format == "package":
                 _, found = _native.compile(file, target=target, output=folder, title=source, batch=batch, **plan)
             else:
                 reals = source if file != source else None
                 _, found = _native.compile_documents(
-                    file, target=target, output=folder, name=source.stem, float_model=reals, **plan
+                    file, target=target, output=folder, name=source.stem, float_model=reals, **plan, **logic
                 )
         except FormatError as error:
             raise misread(error, source, str(source), (ONNX,)) from None
@@ -223,6 +261,37 @@ def build(
         said = ModelInfo.of_model(quantized)
         put(quantized)
     return folder
+
+
+def take_bytes(info: ModelInfo, format: Format | None) -> tuple[tuple[Any, ...], ModelInfo]:
+    """Return what the compiler is told of pixels that `ImageMake` takes, and what the network says of pictures then."""
+    from triune.batch import Preprocess
+
+    how = info.preprocess or Preprocess()
+    given = format or ("bgr8" if how.color == "bgr" else "rgb8")
+    if given not in ("rgb8", "bgr8", "gray8") or (given != "gray8" and given[:3] != how.color):
+        raise ArgumentError(
+            f"imagemake: ImageMake keeps the order of channels, so pictures are {how.color}8 for this network, or gray8 for one "
+            f"channel, got {given}"
+        )
+    numbers = [[float(each) for each in np.asarray(values).reshape(-1)] for values in (how.scale, how.mean, how.std)]
+    taken = replace(how, scale=1.0, mean=0.0, std=1.0, format=given, size=None)
+    return (*numbers, how.color == "bgr"), info._replace(preprocess=taken)
+
+
+def take_heads(source: Path, target: Path, how: DetPost) -> Any:
+    """Write a model that ends with a detector's heads, and return what the compiler is told of them."""
+    try:
+        import onnx
+    except ImportError as error:
+        raise ImportError(f"detpost needs the extra 'onnx': pip install 'triune[onnx]' ({error})") from None
+    from triune.quantization._model import read
+
+    model = read(source)
+    onnx.load_external_data_for_model(model, str(source.parent))
+    told = put_detpost(model, how)
+    onnx.save(model, target)
+    return told
 
 
 def _take_pictures(source: Path, target: Path, info: ModelInfo, input_format: Format | None) -> ModelInfo:

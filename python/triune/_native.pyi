@@ -61,6 +61,7 @@ __all__ = [
     "convert",
     "decrypt",
     "depad_dequantize",
+    "det_post",
     "device_begin",
     "device_conformance",
     "device_is_file",
@@ -69,6 +70,7 @@ __all__ = [
     "device_schema",
     "document_timeline",
     "encrypt",
+    "image_make",
     "look_up_pad",
     "message",
     "onnx_versions",
@@ -611,7 +613,32 @@ def compile_documents(
     float_model: str | os.PathLike[str] | None = None,
     policy: str = "exact",
     on_chip_bytes: int | None = None,
+    image_make: tuple[Sequence[float], Sequence[float], Sequence[float], bool] | None = None,
+    det_post: tuple[float, Sequence[int], int, Sequence[int], int, int, tuple[int, int]] | None = None,
 ) -> tuple[list[pathlib.Path], CompileReport]: ...
+def image_make(
+    picture: npt.NDArray[Any],
+    *,
+    width: int,
+    height: int,
+    channels: int,
+    mean: Sequence[int],
+    scale: Sequence[int],
+    pads: Sequence[int],
+    wide: bool,
+    arrangement: str,
+) -> bytes: ...
+def det_post(
+    maps: Sequence[npt.NDArray[Any]],
+    *,
+    width: int,
+    height: int,
+    anchors: int,
+    parts: Sequence[int],
+    valid: int,
+    compare: tuple[int, int, int] | None,
+    wide: bool,
+) -> tuple[bytes, int]: ...
 def device_begin(name: str, like: str | None = None) -> str: ...
 def device_conformance(target: str | os.PathLike[str]) -> list[tuple[str, str | None]]: ...
 def device_is_file(target: str | os.PathLike[str]) -> bool: ...

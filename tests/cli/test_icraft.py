@@ -148,6 +148,28 @@ def test_every_step(target: str, write: Write, capsys: pytest.CaptureFixture[str
     assert page.count("<tr>") == len(rows) + 1
 
 
+def test_passes_put_logic_in(write: Write) -> None:
+    file = write("BUYI")
+    for step in STEPS[:-1]:
+        assert main(["icraft", step, str(file)]) == 0
+    passes = ["--pass_on", "customop.ImageMakePass"]
+
+    def custom(more: list[str]) -> list[str]:
+        assert main(["icraft", "adapt", str(file), *more]) == 0
+        network = Network.CreateFromJsonFile("json&raw/digits_adapted.json")
+        return [op.typeKey() for op in network.ops if "customop" in op.typeKey()]
+
+    assert custom([]) == []
+    assert custom(passes) == ["customop::ImageMakeNode"]
+    with open(file, "a") as config:
+        config.write("\n")
+    text = Path(file).read_text()
+    Path(file).write_text(text.replace("[quantize]", "[quantize]\nno_imagemake = true"))
+    assert custom(passes) == []
+    for wrong, said in (("customop.WarpAffinePass", "WarpAffinePass"), ("customop.DetPostPass", "detpost")):
+        assert main(["icraft", "adapt", str(file), "--pass_on", wrong]) != 0, said
+
+
 def test_options_of_quantization(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     results = {}
     for saturation in ("kld", "ems", "null"):

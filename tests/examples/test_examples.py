@@ -16,6 +16,7 @@ from triune.models import DIGITS_INT8, digits_held_out
 pytest_plugins = ["pytester"]
 
 PROGRAMS = ("classify", "batch", "axelera_card", "icraft_board", "megengine_lite")
+WITH_A_DETECTOR = "icraft_logic"
 
 
 def run(root: Path, here: Path, name: str, *arguments: str) -> str:
@@ -38,9 +39,28 @@ def test_programs(root: Path, tmp_path: Path, name: str) -> None:
 
 
 def test_all_programs_are_tested(root: Path) -> None:
-    assert sorted(file.stem for file in (root / "examples").glob("*.py")) == sorted(PROGRAMS)
+    programs = (*PROGRAMS, WITH_A_DETECTOR)
+    assert sorted(file.stem for file in (root / "examples").glob("*.py")) == sorted(programs)
     page = (root / "examples" / "README.md").read_text()
-    assert all(f"({name}.py)" in page for name in PROGRAMS)
+    assert all(f"({name}.py)" in page for name in programs)
+
+
+def test_a_detector_with_logic(root: Path, tmp_path: Path, test_data: Path) -> None:
+    pytest.importorskip("PIL.Image")
+    onnx = pytest.importorskip("onnx")
+    import triune
+    from triune.batch import Preprocess
+
+    assert onnx
+    model = test_data / "models" / "onnx" / "yolox_nano_u8s8_qdq.onnx"
+    how = Preprocess(scale=1.0, color="bgr")
+    options = {"target": "buyi", "format": "icraft", "output": tmp_path, "imagemake": True, "detpost": 0.3}
+    triune.compile(model, preprocess=how, **options)
+    picture = test_data / "models" / "images" / "yolox_dog.jpg"
+    out = run(root, tmp_path, WITH_A_DETECTOR, "yolox_nano_u8s8_qdq_BY.json", str(picture))
+    # The truck, which this network takes for a car.
+    assert "class 2, score 0." in out
+    assert "customop::ImageMakeNode: 1.470 ms of the logic" in out
 
 
 def test_programs_on_models_of_ones_own(root: Path, tmp_path: Path) -> None:

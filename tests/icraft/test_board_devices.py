@@ -166,7 +166,8 @@ def test_bursts_are_copied_by_registers(buyi: BuyiDevice) -> None:
         (lambda device: device.readReg(4, 0, 0), "no engine in column 4"),
         (lambda device: device.readReg(0, 0, 0x99), "no register at 0x99"),
         (lambda device: device.readReg(500, 0, 0), "cid 500"),
-        (lambda device: device.writeReg(0x1000C0000, 1, True), "ImageMake is not modelled"),
+        (lambda device: device.writeReg(0x1000C0000, 1, True), "ImageMake is fed a picture before it is set up"),
+        (lambda device: device.writeReg(0x100000638, 1, True), "ImageMake cycles.*cannot be written"),
         (lambda device: device.setDefaultRegRegion("gpio"), "gpio"),
     ],
 )

@@ -12,6 +12,7 @@ pub mod board;
 pub mod command;
 mod error;
 pub mod exec;
+pub mod logic;
 pub mod memory;
 pub mod spec;
 pub mod timing;

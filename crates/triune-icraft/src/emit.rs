@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use triune_graph::{
-    Constant, Node, ValueId,
+    Constant, Node, Op, ValueId,
     format::xir::{
         Attribute, Document, ElementType, Mem, Operation, Params, Runs, Scalar, Scale, Target, TensorType,
         Value,
@@ -16,6 +16,7 @@ use triune_tensor::{DType, Shape, text::List};
 use super::{
     commands::Compiled,
     form::{Form, Style, scalar, stored, tensor},
+    logic::{DetPost, Image},
     source::{Integers, Meaning, Source},
 };
 use crate::Error;
@@ -94,6 +95,10 @@ pub(crate) struct Emitter<'a> {
     before: HashMap<i64, String>,
     /// Whether the accelerator's operators are commands.
     commands: bool,
+    /// Where a picture enters by way of logic, if it does.
+    image: Option<&'a Image>,
+    /// Logic behind the results.
+    det_post: Option<&'a DetPost>,
 }
 
 impl<'a> Emitter<'a> {
@@ -111,6 +116,8 @@ impl<'a> Emitter<'a> {
             target,
             before: HashMap::new(),
             commands: false,
+            image: None,
+            det_post: None,
         }
     }
 
@@ -120,24 +127,34 @@ impl<'a> Emitter<'a> {
         self
     }
 
+    /// Puts logic in front of the accelerator and behind it.
+    pub(crate) fn with_logic(mut self, image: Option<&'a Image>, det_post: Option<&'a DetPost>) -> Self {
+        (self.image, self.det_post) = (image, det_post);
+        self
+    }
+
     /// All operators, between `Input` and `Output`; with commands instead of the accelerator's, if there are any.
     pub(crate) fn run(mut self, mut compiled: Option<&mut Compiled<'_>>) -> Result<Document, Error> {
         let graph = &self.source.graph;
         self.commands = compiled.is_some();
-        let mut inputs = Vec::with_capacity(graph.inputs.len());
-        for &id in &graph.inputs {
-            let last = self.has_channels_last(id);
-            let form = if last { Form::plain(4) } else { Form::natural(self.dims(id)?.rank()) };
-            let index = self.define(id, form)?;
-            if last {
-                self.document.values[index].dtype.layout = super::form::layout("NHWC");
-            }
-            inputs.push(index);
+        if let Some(image) = self.image {
+            self.image_make(image)?;
+        } else {
+            self.inputs()?;
         }
-        self.push("Input", "Input", Vec::new(), inputs, Vec::new());
         let mut stages = 0;
         let mut last = None;
+        let mut replaced: HashSet<&str> = self.image.map_or_else(HashSet::new, |image| {
+            image.replaced.iter().map(|id| &*graph.nodes[id.0 as usize].name).collect()
+        });
+        if self.det_post.is_some() {
+            let renamed = graph.outputs.iter().filter_map(|&id| self.renames(id));
+            replaced.extend(renamed.map(|(node, _)| &*node.name).collect::<Vec<_>>());
+        }
         for (stage, node) in self.order() {
+            if replaced.contains(&*node.name) {
+                continue;
+            }
             self.target = self.target_of(node);
             if self.target == Target::Host || !self.commands {
                 self.node(node)?;
@@ -155,6 +172,12 @@ impl<'a> Emitter<'a> {
             return Err(Error::internal("the accelerator runs less often than its program"));
         }
         self.target = Target::Host;
+        if let Some(post) = self.det_post {
+            let outputs = self.det_post(post)?;
+            self.push("Output", "Output", outputs, Vec::new(), Vec::new());
+            self.tag("detpost", true);
+            return Ok(self.document);
+        }
         let mut outputs = Vec::with_capacity(graph.outputs.len());
         for &id in &graph.outputs {
             let form = self.border(id)?;
@@ -163,6 +186,31 @@ impl<'a> Emitter<'a> {
         }
         self.push("Output", "Output", outputs, Vec::new(), Vec::new());
         Ok(self.document)
+    }
+
+    /// The node that only gives a value another name, and the value that it names.
+    pub(super) fn renames(&self, id: ValueId) -> Option<(&'a Node, ValueId)> {
+        let mut nodes = self.source.graph.nodes.iter();
+        let node = nodes.find(|node| node.outputs.contains(&Some(id)))?;
+        let named = matches!(node.op, Op::Identity(_)).then(|| node.inputs.first().copied().flatten())??;
+        (self.meaning(named) == self.meaning(id)).then_some((node, named))
+    }
+
+    /// The network's inputs as they are.
+    fn inputs(&mut self) -> Result<(), Error> {
+        let graph = &self.source.graph;
+        let mut inputs = Vec::with_capacity(graph.inputs.len());
+        for &id in &graph.inputs {
+            let last = self.has_channels_last(id);
+            let form = if last { Form::plain(4) } else { Form::natural(self.dims(id)?.rank()) };
+            let index = self.define(id, form)?;
+            if last {
+                self.document.values[index].dtype.layout = super::form::layout("NHWC");
+            }
+            inputs.push(index);
+        }
+        self.push("Input", "Input", Vec::new(), inputs, Vec::new());
+        Ok(())
     }
 
     /// How a result lies at the border: as in the first stage, wherever the accelerator has it.

@@ -17,6 +17,7 @@ mod form;
 mod generate;
 mod hardops;
 mod load;
+mod logic;
 mod made;
 mod ops;
 mod source;
@@ -44,6 +45,7 @@ pub use estimate::program;
 pub use files::read;
 pub use hardops::HardOps;
 pub use load::HardNetwork;
+pub use logic::{DetPost, Logic, Pixels};
 pub use tags::PROGRAM_TAG;
 
 use accelerated::Accelerated;
@@ -52,6 +54,7 @@ use commands::Compiled;
 use emit::{Dialect, Emitter, Hardware, Ids};
 use form::Style;
 use generate::Generated;
+use logic::Image;
 use source::Source;
 use triune_compiler::{PlanOptions, Report, adapt, bind_batch};
 pub use triune_runtime::Error;
@@ -125,17 +128,19 @@ pub struct Stages {
 }
 
 impl Stages {
-    /// The documents of a quantized ONNX file for the device that `target` names, as a network called `name`; the steps before
-    /// quantization come from the file `float`, if there is one, and errors call the model so then.
+    /// The documents of a quantized ONNX file for the device that `target` names, as a network called `name`, with operators in
+    /// logic if `logic` says so; the steps before quantization come from the file `float`, if there is one, and errors call the
+    /// model so then.
     ///
     /// # Errors
-    /// As [`target::device`], the reader of ONNX files, and [`Self::new`].
+    /// As [`target::device`], the reader of ONNX files, and [`Self::with_logic`].
     pub fn compile(
         model: &Path,
         float: Option<&Path>,
         target: &Path,
         name: &str,
         plan: &PlanOptions,
+        logic: &Logic,
     ) -> Result<Self, Error> {
         let spec = target::device(target)?;
         let named = |mut graph: Graph| {
@@ -144,7 +149,7 @@ impl Stages {
         };
         let graph = named(onnx::read_titled(model, float.unwrap_or(model))?);
         let float = float.map(onnx::read).transpose()?.map(named);
-        Self::new(&graph, float.as_ref(), &spec, plan)
+        Self::with_logic(&graph, float.as_ref(), &spec, plan, logic)
     }
 
     /// The documents of a quantized model; `float` is the model that it was quantized from, if there is one.
@@ -159,6 +164,20 @@ impl Stages {
         float: Option<&Graph>,
         spec: &DeviceSpec,
         plan: &PlanOptions,
+    ) -> Result<Self, Error> {
+        Self::with_logic(model, float, spec, plan, &Logic::default())
+    }
+
+    /// The same with operators in logic beside the accelerator, from `adapted` on.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; [`Error::Argument`](triune_compiler::Error::Argument) for what the logic cannot do with the model.
+    pub fn with_logic(
+        model: &Graph,
+        float: Option<&Graph>,
+        spec: &DeviceSpec,
+        plan: &PlanOptions,
+        logic: &Logic,
     ) -> Result<Self, Error> {
         // A device of one's own may be called buyi-something.
         let own = DeviceSpec::builtin(&spec.name).is_err();
@@ -190,11 +209,18 @@ impl Stages {
             block_bytes: BLOCK_BYTES,
             images: accelerated::images(&core, spec.border.image_channels as usize),
         });
-        let adapted = Emitter::new(&source, dialect.clone(), &mut ids).run(None)?;
+        let picture = logic.image_make.as_ref();
+        let image = picture.map(|pixels| Image::new(pixels, &core, &source, accelerator)).transpose()?;
+        let (image, post) = (image.as_ref(), logic.det_post.as_ref());
+        let adapted = Emitter::new(&source, dialect.clone(), &mut ids).with_logic(image, post).run(None)?;
         let generated = Generated::new(&core, spec, plan)?;
         let mut hard = Compiled::new(&core, &generated, Addresses::new(accelerator, &generated)?);
-        let mut compiled = Emitter::new(&source, dialect, &mut ids).after(&adapted).run(Some(&mut hard))?;
+        let emitter = Emitter::new(&source, dialect, &mut ids).after(&adapted).with_logic(image, post);
+        let mut compiled = emitter.run(Some(&mut hard))?;
         compiled.tags = tags::network(spec, &hard)?;
+        if let Some(pixels) = picture {
+            compiled.tags.insert("bgr_order".to_owned(), pixels.bgr.into());
+        }
         let title = |document: Document| Document {
             ai_target: Some(accelerator.target()),
             framework_kind: "ONNX".to_owned(),

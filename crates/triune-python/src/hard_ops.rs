@@ -129,14 +129,22 @@ impl HardOps {
     }
 }
 
+/// Scale, mean and std of pixels, and whether blue is first.
+type PixelOptions = (Vec<f64>, Vec<f64>, Vec<f64>, bool);
+/// Threshold, its integers, anchors, parts, valid words, units compared, mask.
+type PostOptions = (f64, Vec<i64>, i64, Vec<i64>, i64, i64, [i32; 2]);
+
 /// Compiles a quantized ONNX file into the documents of each step, `<name>_<stage>.json` and `.raw` in the folder `output`,
 /// which is made if missing; returns the JSON files in the order of the steps, and what runs where. The steps before quantization come from
 /// `float_model`, if it is given; errors call the model so then. `policy` and `on_chip_bytes` are those of `Package.timeline`.
+/// With `image_make`, from the adapted stage on the input is a picture's bytes: scale, mean and std of its pixels, and whether blue
+/// is first. With `det_post`, a detector's candidates are gathered behind the results: threshold, the same for each level in
+/// integers, anchors, units of 64 bytes of each part, valid words of the last, units compared, and the mask of the last of them.
 ///
 /// Raises `FileError`, `ArgumentError` if a model is damaged or there is no such policy, `UnsupportedError` if the device
 /// cannot run the model or documents have no words for it.
 #[pyfunction]
-#[pyo3(signature = (model, *, target, output, name, float_model=None, policy="exact", on_chip_bytes=None))]
+#[pyo3(signature = (model, *, target, output, name, float_model=None, policy="exact", on_chip_bytes=None, image_make=None, det_post=None))]
 pub(crate) fn compile_documents(
     py: Python<'_>,
     model: PathBuf,
@@ -146,11 +154,19 @@ pub(crate) fn compile_documents(
     float_model: Option<PathBuf>,
     policy: &str,
     on_chip_bytes: Option<u64>,
+    image_make: Option<PixelOptions>,
+    det_post: Option<PostOptions>,
 ) -> PyResult<(Vec<PathBuf>, CompileReport)> {
+    let logic = icraft::Logic {
+        image_make: image_make.map(|(scale, mean, std, bgr)| icraft::Pixels { scale, mean, std, bgr }),
+        det_post: det_post.map(|(threshold, thresholds, anchors, parts, valid, compared, mask)| {
+            icraft::DetPost { threshold, thresholds, anchors, parts, valid, compared, mask }
+        }),
+    };
     let plan =
         PlanOptions { policy: self::policy(policy)?, capacity: on_chip_bytes, ..PlanOptions::default() };
     let compile = || {
-        let stages = icraft::Stages::compile(&model, float_model.as_deref(), &target, name, &plan)?;
+        let stages = icraft::Stages::compile(&model, float_model.as_deref(), &target, name, &plan, &logic)?;
         Ok((stages.write(&output, name)?, CompileReport::new(stages.report)))
     };
     error::detached(py, compile)?.map_err(error::runtime)

@@ -23,6 +23,7 @@ mod instance;
 mod interpreter;
 mod interrupt;
 mod list;
+mod logic;
 mod model_file;
 mod onnx;
 mod package;
@@ -69,6 +70,8 @@ mod native {
     use super::hard_ops::{HardOps, compile_documents, document_timeline};
     #[pymodule_export]
     use super::instance::Instance;
+    #[pymodule_export]
+    use super::logic::{det_post, image_make};
     #[pymodule_export]
     use super::model_file::{convert, decrypt, encrypt, pack_model, unpack_model};
     #[pymodule_export]

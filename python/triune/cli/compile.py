@@ -10,6 +10,7 @@ from triune.cli.arguments import byte_count, positive
 from triune.cli.calibration import add_quantization_options, add_sample_options, model_inputs, quantization_options
 from triune.cli.pictures import add_image_options, add_info_options, chosen, info_of, stored_info
 from triune.cli.progress import Progress
+from triune.errors import ArgumentError
 
 POLICIES = ("none", "option1", "option2", "option3", "best_score", "exact")
 """How feature maps that stay on chip can be chosen; docs/memory.md says what each does."""
@@ -60,6 +61,37 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         default=8,
         help="the width of calibration's integers; 16 for buyi with --format icraft (default: %(default)s)",
     )
+    logic = parser.add_argument_group(
+        "logic of Icraft's boards", "Operators beside the accelerator, with --format icraft; docs/icraft.md."
+    )
+    logic.add_argument(
+        "--imagemake",
+        action="store_true",
+        help="for buyi: ImageMake makes the accelerator's operand of a picture's bytes, by the image options; --input-format "
+        "says the order of channels",
+    )
+    logic.add_argument(
+        "--detpost",
+        metavar="SCORE",
+        type=float,
+        nargs="?",
+        const=0.1,
+        help="end with a detector's last convolutions, and gather candidates above a score with DetPost (default: 0.1)",
+    )
+    logic.add_argument(
+        "--heads",
+        metavar="NAME,...",
+        type=lambda text: tuple(filter(None, text.split(","))),
+        default=(),
+        help="with --detpost: results of those convolutions, level by level, in each the part with the score first (default: "
+        "found)",
+    )
+    logic.add_argument(
+        "--anchors",
+        metavar="N",
+        type=int,
+        help="with --detpost: anchors at each position (default: 3 for levels of one part, else 1)",
+    )
     add_info_options(add_image_options(parser))
     add_quantization_options(parser)
     parser.add_argument(
@@ -73,7 +105,11 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from triune._compile import build
+    from triune._detpost import DetPost
 
+    if options.detpost is None and (options.heads or options.anchors is not None):
+        raise ArgumentError("--heads and --anchors say what --detpost gathers from")
+    detpost = None if options.detpost is None else DetPost(options.detpost, options.heads, options.anchors)
     require(options.model, (ONNX,), "compile")
     stored = stored_info(options.model)
     with Progress(verbose=options.verbose) as progress:
@@ -100,6 +136,8 @@ def _run(options: argparse.Namespace) -> int:
             tell=progress.tell,
             info=info_of(options, stored, pictures=calibration is not None and calibration.pictures),
             input_format=options.input_format,
+            imagemake=options.imagemake,
+            detpost=detpost,
         )
         if options.format == "package":
             progress.note(_residency(package / "model.json"))

@@ -8,6 +8,7 @@ use triune_kernels::{Pool, cancel};
 use super::{
     Board, BoardInfo, Job, JobReport, Records, RegionInfo, Settings,
     core::{Core, Surroundings, Tables},
+    logic::{Places, Task, Unit},
     model::Model,
     records::records,
     registers::{Effect, State},
@@ -284,7 +285,38 @@ impl LocalBoard {
                 self.configure(&settings)
             }
             Effect::Copy { from, to, bytes } => self.copy((self.far.0, from), (self.far.0, to), bytes),
+            Effect::Logic(unit) => self.start(unit),
         }
+    }
+
+    /// Runs a piece of logic by the registers as they are.
+    fn start(&self, unit: Unit) -> Result<(), Error> {
+        if !self.info.computes {
+            return Err(Error::Board(format!(
+                "this board of {} has memory and registers only: its logic cannot be started",
+                self.info.device
+            )));
+        }
+        let places = Places { far: self.far.0, udma: self.info.region(UDMA)? };
+        let task = Task::of(unit, &*self.state.lock()?, &self.info.device, places)?;
+        let mut read = Vec::with_capacity(task.reads().len());
+        for &(region, start, bytes) in task.reads() {
+            // Before there is room made for them.
+            self.inside(region, start, bytes)?;
+            let mut own = Vec::new();
+            own.try_reserve_exact(bytes as usize).map_err(|_| {
+                Error::Board(format!("there are no {bytes} bytes of memory for the logic's data"))
+            })?;
+            own.resize(bytes as usize, 0);
+            self.read(region, start, &mut own)?;
+            read.push(own);
+        }
+        let done = task.run(&read)?;
+        if !done.bytes.is_empty() {
+            self.write(done.to.0, done.to.1, &done.bytes)?;
+        }
+        self.state.lock()?.record(&done.registers);
+        Ok(())
     }
 }
 
@@ -460,6 +492,150 @@ mod tests {
         let segments = Some(SegmentTable::new(table).expect("disjoint"));
         board.run(&Job { start, bytes: words.len() as u64, segments }).expect("runs");
         start
+    }
+
+    fn set(board: &LocalBoard, base: u64, registers: &[(u64, u32)]) {
+        for &(offset, value) in registers {
+            board.write_register(base + offset, value).expect("a register");
+        }
+    }
+
+    /// As programs feed a picture: 2x3 pixels of 3 channels.
+    #[test]
+    fn a_picture_from_udma_becomes_a_feature_map() {
+        let board = LocalBoard::open("buyi", true, 1).expect("builtin");
+        let (image, feed) = (0x1_0000_0400, 0x1_000c_0000);
+        let udma = board.info.region("udma").expect("there is one");
+        let picture: Vec<u8> = (100..118).collect();
+        let from = board.allocate(udma, 18, 64).expect("room");
+        board.write(udma, from, &picture).expect("inside");
+        let to = board.allocate(board.far.0, 24, 64).expect("room");
+        let start = [(0x04, from as u32), (0x08, 3), (0x0c, 6), (0x10, 3), (0x1c, 1), (0x20, 0), (0x00, 1)];
+        let before = board.write_register(feed, 1).expect_err("not set up").to_string();
+        assert!(before.contains("buyi: ImageMake is fed a picture before it is set up"), "{before}");
+        let factor = 0x0080_03f8;
+        let own =
+            [(0x14, factor), (0x18, factor), (0x1c, factor), (0x114, to as u32), (0x118, 3), (0x11c, 2)];
+        set(&board, image, &own);
+        set(&board, image, &[(0x240, 3), (0x244, 1)]);
+        assert_eq!(board.read_register(image + 0x234).expect("a register"), 0x2022_0623);
+        set(&board, feed, &start);
+        let shows = |offset| board.read_register(image + offset).expect("a register");
+        assert_eq!([0x228, 0x238, 0x260].map(shows), [1, 6, 6]);
+        let mut map = [0; 24];
+        board.read(board.far.0, to, &mut map).expect("inside");
+        let wanted: Vec<u8> = picture
+            .chunks(3)
+            .flat_map(|pixel| {
+                let made = |value: u8| (((i32::from(value) - 128) * 1016) >> 10) as u8;
+                [made(pixel[0]), made(pixel[1]), made(pixel[2]), 0]
+            })
+            .collect();
+        assert_eq!(map[..], wanted);
+        set(&board, image, &[(0x228, 1)]);
+        assert_eq!(shows(0x228), 0);
+        // Registers that do not agree.
+        for (base, offset, value, said) in [
+            (feed, 0x0c, 5, "for an image of 3 * 2, but is fed 5 pixels"),
+            (feed, 0x10, 4, "set up for 3 channels and fed 4"),
+            (feed, 0x20, 1, "mode 1"),
+            (feed, 0x04, u32::MAX, "udma"),
+            (image, 0x04, 1, "one fast"),
+            (image, 0x12c, 9, "pads with other numbers than 0"),
+            (image, 0x254, 3, "arrangement 3"),
+            (image, 0x114, u32::MAX, "ddr"),
+        ] {
+            let was = board.read_register(base + offset).expect("a register");
+            set(&board, base, &[(offset, value)]);
+            let error = board.write_register(feed, 1).expect_err("refused").to_string();
+            assert!(error.contains(said), "{error}");
+            set(&board, base, &[(offset, was)]);
+        }
+        set(&board, feed, &[(0, 1)]);
+        // Memory alone.
+        let mock = LocalBoard::open("buyi", false, 1).expect("builtin");
+        let error = mock.write_register(feed, 1).expect_err("refused").to_string();
+        assert!(error.contains("its logic cannot be started"), "{error}");
+        assert!(mock.write_register(image + 0x238, 1).is_err());
+    }
+
+    #[test]
+    fn candidates_and_boxes_lie_in_udma() {
+        let board = LocalBoard::open("zg330", true, 1).expect("builtin");
+        let (post, nms) = (0x1_0000_0800, 0x1_0000_1c00);
+        let udma = board.info.region("udma").expect("there is one");
+        let (far, near) = (board.far.0, board.allocate(udma, 1 << 12, 64).expect("room"));
+        let at = board.allocate(far, 4 * 64, 64).expect("room");
+        // Two columns, two anchors of one unit; the first channel is compared.
+        let mut map = vec![1_u8; 4 * 64];
+        map[2 * 64 + 32] = 9;
+        board.write(far, at, &map).expect("inside");
+        let step = 4;
+        let own = [
+            (0x10, 1),
+            (0x14, (at / 32) as u32),
+            (0x20, 1),
+            (0x24, 0),
+            (0x28, 0),
+            (0x34, step),
+            (0x38, 1),
+            (0x3c, step),
+            (0x48, 1),
+            (0x4c, 8),
+            (0x50, !1),
+            (0x54, !0),
+            (0x58, (near / 8) as u32),
+            (0x5c, 0),
+            (0x74, 0),
+            (0x80, step * 2),
+            (0x08, 1),
+        ];
+        set(&board, post, &own);
+        let shows = |offset| board.read_register(post + offset).expect("a register");
+        assert_eq!([0x0c, 0x70, 0x78, 0x7c].map(shows), [1, 1, 1, 2]);
+        let mut row = [7; 16];
+        board.read(udma, near, &mut row).expect("inside");
+        assert_eq!(row, [9, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 0, 0, 0, 1, 0]);
+        for (offset, value, said) in [
+            (0x10, 2, "parts 0b10"),
+            (0x34, 5, "unit step"),
+            (0x3c, 5, "anchor step"),
+            (0x80, 5, "part step"),
+            (0x5c, 8, "9 words"),
+            (0x20, u32::MAX, "beyond 65536"),
+            (0x14, u32::MAX, "ddr"),
+            (0x58, u32::MAX, "udma"),
+        ] {
+            let was = shows(offset);
+            set(&board, post, &[(offset, value)]);
+            let error = board.write_register(post + 0x08, 1).expect_err("refused").to_string();
+            assert!(error.contains(said), "{error}");
+            set(&board, post, &[(offset, was)]);
+        }
+        // Sixteen boxes, all the same: the first stays.
+        let boxes: Vec<u8> =
+            [0_i16, 0, 4, 4, 1].repeat(16).iter().flat_map(|value| value.to_le_bytes()).collect();
+        board.write(udma, near, &boxes).expect("inside");
+        let last = near as u32 + 160 - 8;
+        let own = [(0x1c, near as u32), (0x20, near as u32), (0x24, last), (0x28, near as u32), (0x2c, 1)];
+        set(&board, nms, &own);
+        set(&board, nms, &[(0x34, 16384), (0x38, 1), (0x00, 1)]);
+        assert_eq!(board.read_register(nms + 0x04).expect("a register"), 1);
+        let mut mask = [9; 8];
+        board.read(udma, near, &mut mask).expect("inside");
+        assert_eq!(mask, [1, 0, 0, 0, 0, 0, 0, 0]);
+        for (offset, value, said) in [
+            (0x2c, 513, "8208 boxes"),
+            (0x2c, 0, "0 boxes"),
+            (0x30, 2, "mode 2"),
+            (0x24, 0, "something else"),
+        ] {
+            let was = board.read_register(nms + offset).expect("a register");
+            set(&board, nms, &[(offset, value)]);
+            let error = board.write_register(nms, 1).expect_err("refused").to_string();
+            assert!(error.contains(said), "{error}");
+            set(&board, nms, &[(offset, was)]);
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod core;
 mod local;
+mod logic;
 mod mmu;
 mod model;
 mod records;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{
     Settings,
+    logic::{self, Unit},
     mmu::{ENTRIES, Mmu},
     model::{self, Model},
     records::Cost,
@@ -54,20 +55,24 @@ pub(super) enum Kind {
     /// Anything but 0 copies bursts of 64 bytes within the far memory: the registers for source and destination hold the
     /// addresses of the first and the last of them; reads 0.
     Copy,
-    /// Cannot be started, as what it drives is not modelled; reads 0.
-    NotModelled(&'static str),
+    /// Anything but 0 starts a piece of logic; reads 0.
+    Start(Unit),
+    /// 1 once a piece of logic is done; anything but 0 sets it to 0.
+    Done,
+    /// What a piece of logic found; cannot be written.
+    Made,
 }
 
 /// A register, or `count` of them one after the other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Register {
-    address: u64,
-    name: &'static str,
-    kind: Kind,
-    count: u64,
+    pub(super) address: u64,
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    pub(super) count: u64,
 }
 
-const fn register(address: u64, name: &'static str, kind: Kind) -> Register {
+pub(super) const fn register(address: u64, name: &'static str, kind: Kind) -> Register {
     Register { address, name, kind, count: 1 }
 }
 
@@ -77,7 +82,6 @@ const MMU_TABLE: u64 = MMU + 0x20;
 /// Bytes of a burst of the far memory.
 const BURST: u64 = 64;
 const COPY: u64 = 0x1_0004_1000;
-const IMAGE: u64 = 0x1_000c_0000;
 /// Registers of single engines, ours: the vendor's are reached by column, row and offset only, and not named.
 const ENGINE: u64 = 0x2_0000_0000;
 const ENGINE_COLUMN: u64 = 1 << 24;
@@ -146,13 +150,6 @@ pub(super) const BUYI: &[Register] = &[
     register(COPY + 0x24, "PLDMA last burst written", Kind::Stored),
     // A copy is done when the write that starts it returns.
     register(COPY + 0x84, "PLDMA status", Kind::Fixed(0)),
-    register(IMAGE, "ImageMake start", Kind::NotModelled("the camera's ImageMake")),
-    register(IMAGE + 0x04, "ImageMake udma address", Kind::Stored),
-    register(IMAGE + 0x08, "ImageMake length", Kind::Stored),
-    register(IMAGE + 0x0c, "ImageMake last shift", Kind::Stored),
-    register(IMAGE + 0x10, "ImageMake channels", Kind::Stored),
-    register(IMAGE + 0x1c, "ImageMake enable", Kind::Stored),
-    register(IMAGE + 0x20, "ImageMake mode", Kind::Stored),
 ];
 
 /// The registers of a ZG330 board.
@@ -209,6 +206,7 @@ pub(super) enum Effect {
     Reset(u32),
     Engines([u32; 2]),
     Copy { from: u64, to: u64, bytes: u64 },
+    Logic(Unit),
 }
 
 /// Everything of a board that can change and is not memory.
@@ -236,8 +234,13 @@ impl State {
         }
     }
 
-    fn stored(&self, address: u64) -> u32 {
+    pub(super) fn stored(&self, address: u64) -> u32 {
         self.stored.get(&address).copied().unwrap_or(0)
+    }
+
+    /// Lets registers show what logic found.
+    pub(super) fn record(&mut self, found: &[(u64, u32)]) {
+        self.stored.extend(found.iter().copied());
     }
 
     fn find(&self, device: &str, address: u64) -> Result<Register, Error> {
@@ -245,7 +248,9 @@ impl State {
             let distance = address.checked_sub(each.address);
             distance.is_some_and(|distance| distance < 4 * each.count && distance.is_multiple_of(4))
         };
-        self.map.iter().find(behind).copied().ok_or_else(|| unknown(device, address))
+        // A board without registers has no logic either.
+        let logic = if self.map.is_empty() { &[] } else { logic::ALL };
+        self.map.iter().chain(logic).find(behind).copied().ok_or_else(|| unknown(device, address))
     }
 
     /// An engine's register: its column, row and offset.
@@ -290,7 +295,7 @@ impl State {
         }
         let count = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
         Ok(match self.find(device, address)?.kind {
-            Kind::Stored | Kind::MmuTable => self.stored(address),
+            Kind::Stored | Kind::MmuTable | Kind::Done | Kind::Made => self.stored(address),
             Kind::Fixed(value) => value,
             Kind::Idle => u32::from(!busy),
             Kind::Layers => counters.layers as u32,
@@ -310,7 +315,7 @@ impl State {
             | Kind::MmuStart
             | Kind::MmuReset
             | Kind::Copy
-            | Kind::NotModelled(_) => 0,
+            | Kind::Start(_) => 0,
         })
     }
 
@@ -337,13 +342,15 @@ impl State {
             | Kind::WrittenTiles
             | Kind::Cycles
             | Kind::Working
+            | Kind::Made
             | Kind::Fetches => {
                 return fail(format!("the register {} at {address:#x} cannot be written", register.name));
             }
             Kind::Engines => return engines(value).map_or_else(fail, |engines| Ok(Effect::Engines(engines))),
             Kind::MmuMode => self.mmu.on = value & 1 == 1,
-            Kind::NotModelled(what) if on => {
-                return fail(format!("{what} is not modelled, so it cannot be started"));
+            Kind::Start(unit) if on => return Ok(Effect::Logic(unit)),
+            Kind::Done if on => {
+                self.stored.remove(&address);
             }
             Kind::Clear if on => return Ok(Effect::Reset(1)),
             Kind::Reset if on => return Ok(Effect::Reset(0)),
@@ -387,7 +394,8 @@ impl State {
             | Kind::MmuStart
             | Kind::MmuReset
             | Kind::Copy
-            | Kind::NotModelled(_) => {}
+            | Kind::Done
+            | Kind::Start(_) => {}
         }
         Ok(Effect::None)
     }

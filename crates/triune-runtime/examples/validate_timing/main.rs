@@ -2,9 +2,10 @@
 //! `docs/timing-model.md`.
 //!
 //! ```text
-//! cargo run --release -p triune-runtime --example validate_timing -- <folder with the topologies> [docs/timing-model.md]
+//! cargo run --release -p triune-runtime --example validate_timing -- <folder with the topologies> [docs/timing-model.md] [more]
 //! ```
-//! With a file, its tables are replaced; else they are printed.
+//! With a file, its tables are replaced; else they are printed. `more` is a folder with topologies of networks that no fit saw,
+//! whose rows come first.
 //! Every network is quantized, compiled and deployed as any other; what is timed is the command stream that it runs.
 
 mod fit;
@@ -14,7 +15,7 @@ mod quantize;
 use std::{error::Error, fmt::Write as _, path::Path, sync::Arc};
 
 use fit::{Parameter, fit, with};
-use published::{BUYI, METIS, PRODUCTS};
+use published::{BUYI, BUYI_UNSEEN, METIS, METIS_UNSEEN, PRODUCTS};
 use triune_device::{
     Command, DeviceSpec, Timeline, TimingOptions,
     command::decode,
@@ -408,17 +409,73 @@ fn left_out(text: &mut String, boards: &[DeviceSpec], rows: &[Row], parameters: 
     Ok(())
 }
 
+/// The rows of networks that no fit saw, by the descriptions that come with the crate.
+fn unseen(folder: &Path, text: &mut String) -> Outcome<()> {
+    writeln!(text, "\n## Networks that no fit saw\n")?;
+    writeln!(
+        text,
+        "By the descriptions that come with the crate; the rows after these are those of the fits.\n"
+    )?;
+    writeln!(text, "| row | published | | predicted | error |\n|---|---:|---|---:|---:|")?;
+    let mut errors: Vec<(&str, f64)> = Vec::new();
+    for (figures, devices, kinds, unit) in [
+        (&METIS_UNSEEN[..], ["metis", "metis-m2"], ["PCIe", "M.2"], Unit::FramesPerSecond),
+        (&BUYI_UNSEEN[..], ["buyi", "buyi"], ["BUYI, 8 bit", "BUYI, 16 bit"], Unit::Millis),
+    ] {
+        let slow = matches!(unit, Unit::Millis);
+        let policy = if slow { Policy::None } else { Policy::default() };
+        for figure in figures {
+            for (at, published) in figure.figures.into_iter().enumerate() {
+                let Some(published) = published else { continue };
+                let spec = DeviceSpec::builtin(devices[at])?;
+                let row = Row {
+                    name: format!("{}, {}", figure.name, kinds[at]),
+                    published: if slow { published * 1000.0 } else { 1e6 / published },
+                    unit,
+                    weight: 0.0,
+                    used: "",
+                    case: Arc::new(Case::read(folder, figure.topology, &spec, policy)?),
+                    precision: if slow && at == 1 { Precision::Int16 } else { Precision::Int8 },
+                    board: 0,
+                };
+                let (made, error) = (row.predicted(&spec, true), row.error(&spec));
+                let [wanted, made] = [row.published, made].map(|micros| unit.show(micros));
+                writeln!(text, "| {} | {wanted} | {} | {made} | {error:+.1} % |", row.name, unit.name())?;
+                errors.push((devices[at], error.abs()));
+            }
+        }
+    }
+    writeln!(text)?;
+    for (device, name) in [("metis", "Metis PCIe"), ("metis-m2", "Metis M.2"), ("buyi", "BUYI")] {
+        let mut own: Vec<f64> =
+            errors.iter().filter(|(each, _)| *each == device).map(|(_, error)| *error).collect();
+        own.sort_by(f64::total_cmp);
+        let (Some(largest), count) = (own.last(), own.len()) else { continue };
+        let (mean, median) = (own.iter().sum::<f64>() / count as f64, own[count / 2]);
+        writeln!(
+            text,
+            "{name}: mean error {mean:.1} %, median {median:.1} %, largest {largest:.1} %, of {count} rows.  "
+        )?;
+    }
+    Ok(())
+}
+
 /// Where the tables begin in the documentation.
 const MARK: &str = "<!-- made by `validate_timing`; what follows is replaced -->\n";
 
 fn main() -> Outcome<()> {
-    let usage = "usage: validate_timing <folder with the topologies> [docs/timing-model.md]";
+    let usage =
+        "usage: validate_timing <folder with the topologies> [docs/timing-model.md] [folder with more]";
     let mut arguments = std::env::args().skip(1);
     let folder = arguments.next().ok_or(usage)?;
+    let (page, more) = (arguments.next(), arguments.next());
     let mut text = String::new();
+    if let Some(more) = more {
+        unseen(Path::new(&more), &mut text)?;
+    }
     metis(Path::new(&folder), &mut text)?;
     buyi(Path::new(&folder), &mut text)?;
-    let Some(page) = arguments.next() else {
+    let Some(page) = page else {
         print!("{text}");
         return Ok(());
     };

@@ -14,6 +14,7 @@ from triune._text import short
 from triune.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
+    from triune._detpost import DetPost
     from triune.batch._pictures import Preprocess
 
 __all__ = ["STEPS", "Configuration"]
@@ -37,8 +38,18 @@ _KEYS: dict[str, set[str]] = {
         "channel_swap",
     },
     "optimize": set(),
-    "quantize": {"saturation", "forward_mode", "forward_dir", "forward_list", "bits", "qdtype", "per", "mix_precision"},
-    "adapt": set(),
+    "quantize": {
+        "saturation",
+        "forward_mode",
+        "forward_dir",
+        "forward_list",
+        "bits",
+        "qdtype",
+        "per",
+        "mix_precision",
+        "no_imagemake",
+    },
+    "adapt": {"pass_on", "custom_config"},
     "generate": set(),
 }
 """What has a meaning to each step, beside `_COMMON`."""
@@ -56,6 +67,7 @@ _TEXTS = {
     "input",
     "backends",
     "backend",
+    "custom_config",
 }
 _TARGETS = {"buyi": "buyi", "zhuge": "zg330", "zg330": "zg330"}
 _ENDS = {"buyi": "BY", "zg330": "ZG"}
@@ -168,6 +180,48 @@ class Configuration:
         return Preprocess(
             color="rgb" if rgb else "bgr", scale=1.0, mean=numbers("pre_mean", 0.0), std=numbers("pre_scale", 1.0)
         )
+
+    @property
+    def logic(self) -> tuple[bool, DetPost | None]:
+        """Whether `ImageMake` is put in, and how `DetPost` is: what passes of [adapt] say, and their configuration.
+
+        Raises ArgumentError for passes and settings that Triune has not; FileError if the configuration cannot be read.
+        """
+        from triune._detpost import DetPost
+
+        adapt = self.sections.get("adapt", {})
+        said = adapt.get("pass_on", "")
+        passes = said.split(",") if isinstance(said, str) else said
+        if not isinstance(passes, list) or not all(isinstance(one, str) for one in passes):
+            raise ArgumentError(short(f"{self.file}: [adapt] pass_on: expected names of passes, got {said!r}"))
+        names = {one.strip().replace("::", ".") for one in passes} - {"", "null"}
+        unknown = sorted(names - {"customop.ImageMakePass", "customop.DetPostPass"})
+        if unknown:
+            raise ArgumentError(
+                short(
+                    f"{self.file}: [adapt] pass_on: {', '.join(unknown)}: Triune has customop.ImageMakePass and DetPostPass"
+                )
+            )
+        off = "quantize" in self.sections and self.flag("quantize", "no_imagemake")
+        image_make = "customop.ImageMakePass" in names and not off
+        if "customop.DetPostPass" not in names:
+            return image_make, None
+        settings: dict[str, Any] = {}
+        if adapt.get("custom_config"):
+            place = Path(adapt["custom_config"])
+            try:
+                settings = tomllib.loads(read_text(place)).get("DetPost", {})
+            except (ValueError, RecursionError) as error:
+                raise FileError(short(f"{place}: no TOML: {error}")) from None
+        threshold, anchors = settings.get("thr_f", 0.1), settings.get("anchor_num")
+        wrong = not _is_number(threshold) or (anchors is not None and type(anchors) is not int)
+        if wrong or settings.get("cmp_en", 1) not in (1, True):
+            raise ArgumentError(
+                short(
+                    f"{adapt['custom_config']}: [DetPost]: expected thr_f, a score, anchor_num, a number, and cmp_en 1"
+                )
+            )
+        return image_make, DetPost(float(threshold), anchors=anchors)
 
     @property
     def model(self) -> Path:

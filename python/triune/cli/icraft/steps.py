@@ -61,6 +61,8 @@ def _digest(path: Path) -> str:
 def _documents(configuration: Configuration, step: str, progress: Callable[[str], None]) -> Iterator[Path]:
     """Yield a folder with the documents of all steps, and the quantized model."""
     from triune import _native
+    from triune._compile import take_bytes, take_heads
+    from triune._model_info import ModelInfo
     from triune.quantization._quantize import quantize_file
 
     with scratch() as folder:
@@ -70,12 +72,21 @@ def _documents(configuration: Configuration, step: str, progress: Callable[[str]
 
         def build(quantized: Path) -> None:
             progress("compiling")
+            image_make, detpost = configuration.logic
+            logic: dict[str, Any] = {}
+            if image_make:
+                logic["image_make"], _ = take_bytes(ModelInfo(configuration.pixels, ()), None)
+            heads = quantized
+            if detpost is not None:
+                heads = folder / f"{configuration.name}_heads.onnx"
+                logic["det_post"] = take_heads(quantized, heads, detpost)
             _native.compile_documents(
-                quantized,
+                heads,
                 target=configuration.target,
                 output=folder,
                 name=configuration.name,
-                float_model=source if quantized != source else None,
+                float_model=source if heads != source else None,
+                **logic,
             )
 
         if _is_quantized(source):

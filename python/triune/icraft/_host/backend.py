@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from triune import _native
 from triune.icraft._host.hard import HardPlan, simulated
+from triune.icraft._host.logic import logic_forward
 from triune.icraft._host.plan import Plan
 from triune.icraft._xir.scalars import FloatType
 from triune.icraft._xir.types import QuantizedType, TensorType
@@ -128,10 +129,10 @@ class HostBackend(Backend):
         key = op.typeKey()
         if key in _BORDERS:
             return _hand_on
-        return _compute if key.startswith("icraft::xir::") else None
+        return _compute if key.startswith("icraft::xir::") else logic_forward(key)
 
     def _init_func(self, op: Operation) -> FInitOp | None:
-        return None if op.typeKey() in _BORDERS else _prepare
+        return _prepare if self._forward_func(op) is _compute else None
 
     def _merges(self, op: Operation) -> bool:
         return self.getForwardFunc(op) is _compute and op.typeKey() != _HARD_OP

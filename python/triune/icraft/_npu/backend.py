@@ -14,6 +14,7 @@ from triune import _fork, _native
 from triune._text import short
 from triune.icraft._npu.chunks import PAGE, check_chunk
 from triune.icraft._npu.log import write_log
+from triune.icraft._npu.logic import det_post, image_make, set_up_image_make
 from triune.icraft._npu.merge import merged_operation
 from triune.icraft._npu.network import Hard, hard_network
 from triune.icraft._npu.placement import Fault, Placement, Requests, share_chip
@@ -25,12 +26,14 @@ from triune.icraft._xir.objects import ObjectRef
 from triune.icraft._xrt.backend import Backend, operation_name, view_of
 from triune.icraft._xrt.device import Device
 from triune.icraft._xrt.errors import BACKEND, DEVICE, ORDER, RANGE, NotSupported, failure
+from triune.icraft._xrt.logic import unknown_logic
 from triune.icraft._xrt.turn import turn
 
 if TYPE_CHECKING:
     from triune.icraft._xir.operation import Operation
     from triune.icraft._xir.view import NetworkView
-    from triune.icraft._xrt.registry import FForwardOp
+    from triune.icraft._xrt.memory import MemChunk
+    from triune.icraft._xrt.registry import FForwardOp, FInitOp
     from triune.icraft._xrt.tensor import Tensor
 
 __all__ = ["NpuBackend"]
@@ -51,6 +54,10 @@ class NpuBackend(Backend):
     """Chunks of the program's begin at multiples of so many bytes."""
     _packed: ClassVar[bool] = False
     """Whether all inputs lie in one chunk, and all outputs in one."""
+    _image_make: ClassVar[str] = ""
+    """The class of operators that make feature maps of pictures, if its boards have such logic."""
+    _det_post: ClassVar[str] = ""
+    """The class of those that gather a detector's candidates."""
     _kinds: ClassVar[Kinds]
     """The classes that tell what is deployed."""
     _count: ClassVar[int] = 0
@@ -69,6 +76,8 @@ class NpuBackend(Backend):
     _requests: Requests
     _owner: NpuBackend | None
     _merged: dict[int, tuple[Operation, int, int]]
+    _image_chunk: tuple[MemChunk, int] | None
+    """Where the program wants a picture's feature map."""
     _modelled: dict[int, float]
     """The milliseconds that operations take on a board, by number, as far as that is asked for."""
 
@@ -88,6 +97,8 @@ class NpuBackend(Backend):
     def _forget(self) -> None:
         self._hard_ops, self._index, self._hard = [], {}, None
         self._laid_out, self._placed, self._requests, self._owner, self._merged = None, None, Requests(), None, {}
+        self._image_chunk = None
+        self.__dict__.pop("_pictures", None)
 
     # ---- what a backend does
 
@@ -120,9 +131,9 @@ class NpuBackend(Backend):
         super().init(network_view, device)
 
     def _init(self) -> None:
-        requests = self._requests
+        requests, chunk = self._requests, self._image_chunk
         self._forget()
-        self._requests = requests
+        self._requests, self._image_chunk = requests, chunk
         self._hard_ops = [op for op in self.network_view.ops if self._is_own(op)]
         if self._hard_ops:
             self._hard = hard_network(self.network_view.network())
@@ -209,8 +220,12 @@ class NpuBackend(Backend):
 
     def _forward_func(self, op: Operation) -> FForwardOp | None:
         if self._is_logic(op):
-            return _explain
+            key = op.typeKey()
+            return image_make if key == self._image_make else det_post if key == self._det_post else _explain
         return _forward if self._is_own(op) else None
+
+    def _init_func(self, op: Operation) -> FInitOp | None:
+        return _set_up_logic if self._is_logic(op) and op.typeKey() == self._image_make else None
 
     def _is_logic(self, op: Operation) -> bool:
         """Return whether an operation is done by logic of the vendor's beside the accelerator, such as `ImageMake`."""
@@ -346,11 +361,13 @@ class NpuBackend(Backend):
 
 def _explain(op: Operation, inputs: list[Tensor], outputs: list[Tensor], backend: Any) -> list[Tensor]:
     """Raise InternalError: what the vendor's logic computes is not known here."""
-    raise NotSupported(
-        f"[{BACKEND}] {operation_name(op)}: it is logic of the vendor's bitstream, which is not modelled; the network can be "
-        "deployed, inspected and timed. A function of the program's can stand for it, before Session.Create: "
-        f"BackendOpRegistry.Register({type(backend).__name__}, {op.typeKey().removesuffix('Node')!r}).set_forward(function)"
-    )
+    raise unknown_logic(op, type(backend).__name__)
+
+
+def _set_up_logic(op: Operation, backend: Any) -> None:
+    """Set logic up, if the device has any that runs; else running it says so."""
+    if backend._port.computes:
+        set_up_image_make(op, backend)
 
 
 def _forward(op: Operation, inputs: list[Tensor], outputs: list[Tensor], backend: Any) -> list[Tensor]:

@@ -14,6 +14,7 @@ from triune.icraft._xir.enums import VendorEnum
 from triune.icraft._xir.objects import plain
 from triune.icraft._xir.values import Value
 from triune.icraft._xrt.errors import ORDER, RANGE, failure
+from triune.icraft._xrt.logic import DET_POST, IMAGE_MAKE
 from triune.icraft._xrt.memory import MemChunk
 
 __all__ = ["BuyiBackend", "ForwardInfo", "HardOpInfo", "LogicSegment", "PhySegment", "Segment", "ValueInfo"]
@@ -106,6 +107,8 @@ class BuyiBackend(NpuBackend):
     _target = "buyit"
     _steps = BURST
     _packed = True
+    _image_make = IMAGE_MAKE
+    _det_post = DET_POST[0]
     _kinds = _KINDS
 
     def _defaults(self) -> None:
@@ -142,6 +145,15 @@ class BuyiBackend(NpuBackend):
         if offset < 0:
             raise failure(RANGE, f"{what}: offset {offset}")
         name = segment_type.name.lower()
+        made = [op for op in self.network_view.ops if op.typeKey() == IMAGE_MAKE and self._is_logic(op)]
+        if name == "output" and made and not self._hard_ops:
+            # A session of the picture's logic alone: its result is the other's input.
+            need = made[0].outputs[0].storageBytes()
+            self._image_chunk = (
+                check_chunk(f"{what}({segment_type})", memchunk, self._port, need, offset, self._steps),
+                offset,
+            )
+            return
         need = self._deployment.segments[name][1]
         chunk = check_chunk(f"{what}({segment_type})", memchunk, self._port, need, offset, self._steps)
         if name in ("input", "output"):

@@ -12,6 +12,7 @@ from triune.icraft._npu.placement import Content, uploaded
 from triune.icraft._npu.report import Kinds, Report
 from triune.icraft._xir.enums import VendorEnum
 from triune.icraft._xrt.errors import ORDER, RANGE, TYPE, failure
+from triune.icraft._xrt.logic import DET_POST
 from triune.icraft._xrt.memory import MemChunk
 
 __all__ = [
@@ -111,6 +112,7 @@ class ZG330Backend(NpuBackend):
 
     type_key: ClassVar[str] = "icraft::xrt::zg330::ZG330BackendNode"
     _accelerator = "zg330"
+    _det_post = DET_POST[1]
     _target = "zhuget"
     _kinds = _KINDS
     _leases: list[Content]

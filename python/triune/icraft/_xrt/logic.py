@@ -1,0 +1,251 @@
+"""Operators in programmable logic, `customop::ImageMake`, `DetPost` and `DetPostZG`: what their attributes mean.
+
+Attributes have the names that they have in the vendor's networks. The arithmetic is the core's (`triune_device::logic`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from triune.icraft._xir.objects import plain
+from triune.icraft._xrt.backend import operands, operation_name
+from triune.icraft._xrt.errors import BACKEND, RANGE, NotSupported, failure
+
+if TYPE_CHECKING:
+    from triune.icraft._xir.operation import Operation
+    from triune.icraft._xir.types import TensorType
+
+__all__ = ["DET_POST", "IMAGE_MAKE", "Candidates", "Group", "Picture", "rows_type", "unknown_logic"]
+
+IMAGE_MAKE: Final = "customop::ImageMakeNode"
+DET_POST: Final = ("customop::DetPostNode", "customop::DetPostZGNode")
+
+_BLOCK: Final = 4
+_UNIT_BYTES: Final = 64
+
+
+def unknown_logic(op: Operation, backend: str) -> NotSupported:
+    """Return the exception for an operator of the vendor's logic whose arithmetic is not published."""
+    return NotSupported(
+        f"[{BACKEND}] {operation_name(op)}: it is logic of the vendor's bitstream, whose arithmetic is not published; the "
+        "network can be deployed, inspected and timed. A function of the program's can stand for it, before Session.Create: "
+        f"BackendOpRegistry.Register({backend}, {op.typeKey().removesuffix('Node')!r}).set_forward(function)"
+    )
+
+
+class _Attributes:
+    """The attributes of an operation, each checked as it is read."""
+
+    def __init__(self, op: Operation) -> None:
+        self._op, self._found = op, op.attrs()
+
+    def fail(self, problem: str) -> Exception:
+        return failure(RANGE, f"{operation_name(self._op)}: {problem}")
+
+    def _plain(self, name: str, default: Any) -> Any:
+        return plain(self._found[name]) if name in self._found else default
+
+    def whole(self, name: str, low: int, high: int, default: int | None = None) -> int:
+        value = self._plain(name, default)
+        if isinstance(value, bool):
+            value = int(value)
+        if not isinstance(value, int) or not low <= value <= high:
+            raise self.fail(f"{name} is {value!r:.50}, expected a whole number from {low} to {high}")
+        return value
+
+    def numbers(self, name: str, count: int) -> list[float]:
+        values = self._plain(name, None)
+        wrong = not isinstance(values, list) or len(values) != count
+        if wrong or not all(isinstance(value, int | float) and math.isfinite(value) for value in values):
+            raise self.fail(f"{name} is {values!r:.80}, expected {count} numbers")
+        return [float(value) for value in values]
+
+
+def _extents(dtype: TensorType) -> list[int]:
+    return [int(extent) for extent in dtype.shape]
+
+
+def _named(dtype: TensorType) -> str:
+    return str(dtype.layout).strip('"').removeprefix("@layout(").removesuffix(")")
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What makes a feature map of a picture's bytes."""
+
+    width: int
+    height: int
+    channels: int
+    mean: tuple[int, ...]
+    """What the logic subtracts, per channel of a block."""
+    scale: tuple[int, ...]
+    """What it multiplies with, times 1024."""
+    pads: tuple[int, int, int, int]
+    """Rows above and below, columns left and right."""
+    wide: bool
+    arrangement: str
+    port: int
+    base: int
+
+    @classmethod
+    def of(cls, op: Operation) -> Picture:
+        """Read an `ImageMake`.
+
+        Raises InternalError if its attributes, operand and result do not fit together; NotSupported for what is not published.
+        """
+        found = _Attributes(op)
+        values, made = operands(op), op.outputs
+        if len(values) != 1 or len(made) != 1:
+            raise found.fail(f"expected one operand and one result, got {len(values)} and {len(made)}")
+        given, wanted = values[0].tensorType(), made[0].tensorType()
+        shape, storage = _extents(given), str(given.getStorageType()).strip('"')
+        if len(shape) != 4 or shape[0] != 1 or not 1 <= shape[3] <= _BLOCK or min(shape) < 1 or _named(given) != "NHWC":
+            raise found.fail(
+                f"expected a picture (1, rows, columns, 1 to 4 channels) NHWC, got {shape} {_named(given)}"
+            )
+        bits = found.whole("input_bits", 8, 16, 8)
+        if storage not in ("@uint(8)", "@sint(16)") or (storage == "@sint(16)") != (bits == 16):
+            raise found.fail(f"input_bits is {bits}, the picture {storage}: 8 is @uint(8), 16 is @sint(16)")
+        if found.whole("one_fast", 0, 1, 0):
+            raise NotSupported(f"[{BACKEND}] {operation_name(op)}: one_fast is set: what it changes is not published")
+        _, height, width, channels = shape
+        # Right, left, below, above.
+        right, left, below, above = (int(pad) for pad in found.numbers("pad_size", 4))
+        if min(right, left, below, above) < 0 or max(right, left, below, above) > 255:
+            raise found.fail("pad_size: 0 to 255 can be")
+        arrangements = {"@sint(8)": "int8", "@sint(16)": "int16", "@uint(8)": "uint8"}
+        arrangement = arrangements.get(str(wanted.getStorageType()).strip('"'))
+        rows = [1, 1, above + height + below, left + width + right, _BLOCK]
+        if arrangement is None or _extents(wanted) != rows or _named(wanted) != f"NCHWc{_BLOCK}":
+            raise found.fail(
+                f"expected a result of 8 or 16-bit integers {rows} NCHWc{_BLOCK}, got {_extents(wanted)} {_named(wanted)}"
+            )
+        mean, scale = [0] * channels, [1024] * channels
+        if not found.whole("pre_nop", 0, 1, 0):
+            # As programs set the registers: the mean loses its fraction, the scale what is behind ten bits.
+            mean = [int(-value) for value in found.numbers("pre_mean_data", channels)]
+            divisors = found.numbers("pre_scale_data", channels)
+            if not all(divisors):
+                raise found.fail("pre_scale_data: a divisor of 0")
+            scale = [int(1024 / value) for value in divisors]
+        if any(not -32768 <= value <= 32767 for value in (*mean, *scale)):
+            raise found.fail("pre_mean_data and 1024 / pre_scale_data have to fit into 16 bits")
+        fill = [0] * (_BLOCK - channels)
+        return cls(
+            width,
+            height,
+            channels,
+            (*mean, *fill),
+            (*scale, *fill),
+            (above, below, left, right),
+            bits == 16,
+            arrangement,
+            found.whole("input_port", 0, 3, 0),
+            found.whole("reg_base", 0, (1 << 33) - 1, 0),
+        )
+
+
+@dataclass(frozen=True)
+class Group:
+    """One level of a detector: places of its parts among the operands, extents, threshold."""
+
+    operands: tuple[int, ...]
+    width: int
+    height: int
+    threshold: int
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """What gathers a detector's candidates."""
+
+    anchors: int
+    parts: tuple[int, ...]
+    """Units of 64 bytes of one anchor in each part."""
+    valid: int
+    """Words of 8 bytes of the last unit that are written."""
+    compares: bool
+    compared: int
+    mask: tuple[int, int]
+    wide: bool
+    groups: tuple[Group, ...]
+    base: int
+
+    @property
+    def layers(self) -> int:
+        """The bits of the parts that there are."""
+        return (1 << len(self.parts)) - 1
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a candidate."""
+        return (sum(self.parts) - 1) * _UNIT_BYTES + (self.valid + self.compares) * 8
+
+    @classmethod
+    def of(cls, op: Operation) -> Candidates:
+        """Read a `DetPost` or `DetPostZG`.
+
+        Raises InternalError if its attributes, operands and results do not fit together.
+        """
+        found = _Attributes(op)
+        layers = found.whole("layer_en", 1, 7)
+        count = {1: 1, 3: 2, 7: 3}.get(layers)
+        if count is None:
+            raise found.fail(f"layer_en is {layers}; 1, 3 and 7 can be")
+        parts = tuple(found.whole(name, 1, 1 << 16) for name in ("chn_1st", "chn_2nd", "chn_3rd")[:count])
+        anchors = found.whole("anchor_num", 1, 1 << 16)
+        values, made = operands(op), op.outputs
+        levels = len(values) // count
+        if levels == 0 or len(values) % count or len(made) != levels:
+            raise found.fail(f"{len(values)} operands of {count} parts and {len(made)} results are no levels")
+        thresholds = found.numbers("data_thr", levels)
+        storages = {str(value.tensorType().getStorageType()).strip('"') for value in values}
+        if storages not in ({"@sint(8)"}, {"@sint(16)"}):
+            raise found.fail(f"expected feature maps of @sint(8) or of @sint(16), got {', '.join(sorted(storages))}")
+        wide = storages == {"@sint(16)"}
+        block = 16 if wide else 32
+        groups = []
+        for level in range(levels):
+            first = level * count
+            shapes = [_extents(value.tensorType()) for value in values[first : first + count]]
+            height, width = (shapes[0] + [0, 0, 0, 0])[2:4]
+            for part, (units, value) in enumerate(zip(parts, values[first : first + count], strict=True)):
+                wanted = [1, units * anchors * 2, height, width, block]
+                if shapes[part] != wanted or min(wanted) < 1 or _named(value.tensorType()) != f"NCHWc{block}":
+                    raise found.fail(
+                        f"operand {first + part}: expected {wanted} NCHWc{block}, got {shapes[part]} "
+                        f"{_named(value.tensorType())}"
+                    )
+            if max(height, width) > 1 << 16:
+                raise found.fail(f"operand {first}: {height}x{width} positions, each extent up to 65536 can be")
+            groups.append(Group(tuple(range(first, first + count)), width, height, int(thresholds[level])))
+        compares = bool(found.whole("cmp_en", 0, 1))
+        compared = found.whole("cmp_chn", 0, 1 << 16)
+        if compares and not 1 <= compared <= sum(parts):
+            raise found.fail(f"cmp_chn is {compared}, of {sum(parts)} units; 1 to {sum(parts)} can be")
+        mask = tuple(found.whole(name, -(1 << 31), (1 << 32) - 1) & 0xFFFFFFFF for name in ("cmp_mask0", "cmp_mask1"))
+        return cls(
+            anchors,
+            parts,
+            found.whole("valid_chn", 1, 8),
+            compares,
+            compared,
+            (mask[0], mask[1]),
+            wide,
+            tuple(groups),
+            found.whole("reg_base", 0, (1 << 33) - 1, 0),
+        )
+
+
+def rows_type(dtype: TensorType, rows: int, length: int) -> TensorType:
+    """Return the type of so many candidates of `length` elements: (1, 1, rows, length), with the scales of a level's type."""
+    made = dtype.clone(2)
+    made.setShape([1, 1, rows, length])
+    ratios, scales = made.getNormratio(), made.getScale()
+    if ratios is not None and len(ratios) > length:
+        made.setNormratio(ratios.data[:length])
+    if scales is not None and len(scales) > length:
+        made.setScale(scales.split(0, length))
+    return made
