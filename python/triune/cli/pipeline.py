@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from triune import _native
 from triune._arrays import model_integers, reals_at_border
+from triune._values import first_rows, joined
 from triune.axelera.runtime import Connection, Context, Profile, TensorInfo, _manifest
 from triune.cli.data import Input
 from triune.errors import FileError
@@ -67,23 +68,29 @@ class Pipeline:
         # One run takes as many along the first axis as the model has there: rows, where they are no images.
         self._batch = max(self._package.batch, *first) if len(first) == 1 else self._package.batch
 
-    def run(self, arrays: dict[str, Tensor], progress: Callable[[int, int], None]) -> dict[str, Tensor]:
+    def run(self, arrays: dict[str, Tensor], progress: Callable[[int, int], None]) -> dict[str, Any]:
         """Run every image, a batch at a time; `progress` is called with images done and to do."""
         count = len(next(iter(arrays.values()))) if arrays else 0
         if count == 0:
             raise ValueError("inputs: expected at least one image, got none")
-        parts: dict[str, list[Tensor]] = {}
+        parts: dict[str, list[Any]] = {}
         for first in range(0, count, self._batch):
             # A last batch that is not full repeats its last image.
             pick = np.minimum(np.arange(first, first + self._batch), count - 1)
             kept = min(self._batch, count - first)
             for name, array in self._run_batch({name: array[pick] for name, array in arrays.items()}).items():
                 # A result whose first axis is not the batch is whole, one per run.
+                if not isinstance(array, np.ndarray):
+                    parts.setdefault(name, []).append(first_rows(array, kept, self._batch))
+                    continue
                 of_images = array.ndim > 0 and len(array) == self._batch
                 whole = array if count == 1 and array.ndim else array[None]
                 parts.setdefault(name, []).append(array[:kept] if of_images else whole)
             progress(first + kept, count)
-        return {name: np.concatenate(arrays) for name, arrays in parts.items()}
+        return {
+            name: np.concatenate(found) if isinstance(found[0], np.ndarray) else joined(name, found)
+            for name, found in parts.items()
+        }
 
     def _run_batch(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         if self._before:
