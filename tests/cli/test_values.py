@@ -163,3 +163,54 @@ def test_they_are_compared(tmp_path: Path, samples: Path, capsys: pytest.Capture
     parts = sequence(tmp_path / "s.onnx")
     (difference,) = compare(parts, parts, inputs=[{"x": X[:1]}]).differences
     assert [each.equal for each in difference.outputs] == [1.0]
+
+
+def test_feature_vectors_are_predicted_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Arrays without pictures: files of one row each."""
+    model = classifier(tmp_path / "m.onnx")
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    for index, row in enumerate(X):
+        np.save(folder / f"{index}.npy", row)
+    run("predict", model, folder, "--top", 0, "--format", "jsonl")
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["label"], row["odds"]) for row in rows] == [
+        ("dog", {"cat": 0, "dog": 1}),
+        ("cat", {"cat": 2, "dog": 0}),
+        ("cat", {"cat": 0.5, "dog": 0.25}),
+    ]
+    run("predict", model, folder, "--top", 0, "--outputs", "label")
+    assert capsys.readouterr().out.splitlines()[1] == f"{folder}/0.npy,dog"
+    run("predict", model, folder, "--top", 0, "--outputs", "label", "-o", tmp_path / "t.parquet")
+    assert main(["predict", str(model), str(folder), "--top", "0", "-o", str(tmp_path / "t.parquet")]) == 1
+    assert (
+        "output 'odds' is of kind 'sequence of maps', for which these tables have no column" in capsys.readouterr().err
+    )
+    # Who says how pictures become inputs meant another model.
+    assert main(["predict", str(model), str(folder), "--mean", "3"]) == 1
+    assert "no picture fits the model's inputs" in capsys.readouterr().err
+    assert main(["predict", str(vectorizer(tmp_path / "d.onnx")), str(folder)]) == 1
+    assert "model: input 'd' is of kind 'map', which has no batch" in capsys.readouterr().err
+
+
+def test_what_they_are_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("inspect", classifier(tmp_path / "m.onnx"))
+    text = capsys.readouterr().out
+    assert "outputs        label strings (N)\n               odds sequence of maps to float32\n" in text
+    assert "ZipMap" in text
+    run("inspect", vectorizer(tmp_path / "d.onnx"))
+    text = capsys.readouterr().out
+    assert "inputs         d map to float32\n" in text
+    assert "operators      1: 1 DictVectorizer\n" in text
+    node = helper.make_node("LabelEncoder", ["w"], ["y"], domain=ML, keys_strings=["a", "b"], values_int64s=[5, 6])
+    words = helper.make_tensor_value_info("w", TensorProto.STRING, ["N"])
+    model = save(tmp_path / "w.onnx", [node], [helper.make_tensor_value_info("y", TensorProto.INT64, ["N"])], [words])
+    run("inspect", model, "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert (found["inputs"][0]["kind"], found["operators"], found["parameters"]) == ("strings", {"LabelEncoder": 1}, 4)
+
+
+def test_they_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("bench", classifier(tmp_path / "m.onnx"), "--seconds", "0.01")
+    assert main(["bench", str(vectorizer(tmp_path / "d.onnx"))]) == 1
+    assert "input 'd' is of kind 'map', for which there is nothing random" in capsys.readouterr().err

@@ -97,7 +97,8 @@ pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Re
 /// Refuses strings and maps that come in. Those that the host makes of what the device gave go out.
 fn expect_numbers(model: &Graph) -> Result<(), Error> {
     let inputs = model.inputs.iter().map(|&id| model.value(id));
-    let Some(input) = inputs.into_iter().find(|input| input.kind == ValueKind::Strings || input.kind.is_map())
+    let Some(input) =
+        inputs.into_iter().find(|input| input.kind == ValueKind::Strings || input.kind.is_map())
     else {
         return Ok(());
     };

@@ -25,6 +25,7 @@ class Pipeline:
 
     def __init__(self, path: Path, device: int | str | None, threads: int) -> None:
         """Load the package whose `model.json` is at `path` onto a device (None: the first that is free)."""
+        _check_cards(path)
         self._context = Context()
         try:
             if not (path.parent / _manifest.FILE).exists():
@@ -128,6 +129,19 @@ class Pipeline:
     ) -> None:
         """Free the card."""
         self.close()
+
+
+def _check_cards(path: Path) -> None:
+    """Raise ValueError, with the cure, if there are cards and none of them is of the package's device."""
+    package = _native.Package(path)
+    target = package.target
+    cards = sorted({card.device for card in _native.cards()})
+    # A package with a device of one's own brings its card along.
+    if cards and target not in cards and package.device is None:
+        raise ValueError(
+            f"{path.parent} is a package for {target}, and there are virtual cards of {', '.join(cards)} only: triune profile, report "
+            f"and explore show what it costs; to run it, compile its model with --target {target} --format icraft, docs/icraft.md"
+        )
 
 
 def _shape(extents: list[int | str]) -> tuple[int, ...]:

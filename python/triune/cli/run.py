@@ -209,18 +209,8 @@ def _runner(path: Path, options: argparse.Namespace) -> _Runner:
         if options.device is not None:
             raise ValueError(f"--device is for packages; triune compile {path} -o DIR makes one of the model")
         return _OnCPU(path, options.threads)
-    from triune import _native
     from triune.cli.pipeline import Pipeline
 
-    package = _native.Package(path / "model.json" if path.is_dir() else path)
-    target = package.target
-    cards = sorted({card.device for card in _native.cards()})
-    # A package with a device of one's own brings its card along.
-    if cards and target not in cards and package.device is None:
-        raise ValueError(
-            f"{path} is a package for {target}, and there are virtual cards of {', '.join(cards)} only: triune profile, report "
-            f"and explore show what it costs; to run it, compile its model with --target {target} --format icraft, docs/icraft.md"
-        )
     device = int(options.device) if (options.device or "").isdigit() else options.device
     return Pipeline(path / "model.json" if path.is_dir() else path, device, options.threads)
 

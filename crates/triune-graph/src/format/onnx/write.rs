@@ -276,7 +276,12 @@ fn value_type(types: &mut Writer, value: &Value, kind: ValueKind) {
             let of = |strings| if strings { ops::STRING } else { dtype_number(DType::I64) };
             entries.int(1, of(map.string_keys));
             let values = if map.string_values { ops::STRING } else { number };
-            entries.message(2, |each| each.message(1, |scalar| scalar.int(1, values)));
+            entries.message(2, |each| {
+                each.message(1, |scalar| {
+                    scalar.int(1, values);
+                    scalar.message(2, |_| {});
+                });
+            });
         }),
     }
 }

@@ -304,7 +304,9 @@ fn write_column(
     let integers = || bits.iter().map(|bits| bits.cast_signed());
     match dtype {
         // A list without elements is none.
-        _ if bits.is_empty() => write_elements(writer, &format!("{name}_tensor"), dtype, Shape::from([0]), bits),
+        _ if bits.is_empty() => {
+            write_elements(writer, &format!("{name}_tensor"), dtype, Shape::from([0]), bits)
+        }
         DType::I64 if strings => {
             let texts = integers().map(|number| writer.text_of(number)).collect::<Result<Vec<_>, _>>()?;
             writer.texts(&format!("{name}_strings"), texts);

@@ -4,7 +4,9 @@ use std::cmp::Ordering;
 
 use triune_tensor::{DType, Shape};
 
-use super::{Form, MANY, Meaning, NodeReader, NodeWriter, Operator, Signature, operators, trees::post_transform};
+use super::{
+    Form, MANY, Meaning, NodeReader, NodeWriter, Operator, Signature, operators, trees::post_transform,
+};
 use crate::{
     Constant, Error, Op, ValueId,
     functions::Scope,

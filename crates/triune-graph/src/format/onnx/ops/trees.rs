@@ -445,7 +445,7 @@ fn ensemble(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     .into())
 }
 
-/// The nodes of all trees, each with its tree and its number in there, and where the trees' numbers begin.
+/// The tree that each node is of.
 fn places(forest: &Forest<f64>) -> Vec<usize> {
     let mut tree_of = vec![0; forest.nodes.len()];
     let ends = forest.roots.iter().skip(1).map(|&root| root as usize).chain([forest.nodes.len()]);
@@ -461,11 +461,8 @@ fn said(forest: &Forest<f64>, targets: usize, node: usize) -> Range<usize> {
         return node..node + 1;
     }
     let first = forest.leaves.get(node).map_or(0, |&first| first as usize);
-    let count = if forest.counts.is_empty() {
-        forest.each
-    } else {
-        forest.counts.get(node).copied().unwrap_or(0)
-    };
+    let count =
+        if forest.counts.is_empty() { forest.each } else { forest.counts.get(node).copied().unwrap_or(0) };
     first..first + count as usize
 }
 
@@ -497,20 +494,13 @@ fn write_tensor(writer: &mut NodeWriter<'_>, name: &str, wide: bool, values: &[f
 
 /// Writes nodes and leaves in lists; `of` is what the names of those begin with that say of leaves.
 ///
-/// Roots are listed first, so that trees keep their order; leaves in that of their weights. A leaf that no branch leads to is
-/// listed, too: what it says decides what a classifier's scores are.
+/// A leaf that no branch leads to is listed, too: what it says decides what a classifier's scores are.
 fn write_listed(op: &Trees, writer: &mut NodeWriter<'_>, of: &str) -> Result<(), String> {
     let forest = op.forests.wide().map_err(|error| error.to_string())?;
     let wide = op.forests.narrow().is_none();
     let tree_of = places(forest);
-    let mut order: Vec<usize> = forest.roots.iter().map(|&root| root as usize).collect();
-    let is_root = |place: usize| forest.roots.binary_search(&(place as u32)).is_ok();
-    order.extend((0..forest.nodes.len()).filter(|&place| !is_root(place) && !is_leaf(&forest.nodes[place])));
-    let mut leaves: Vec<usize> =
-        (0..forest.nodes.len()).filter(|&place| !is_root(place) && is_leaf(&forest.nodes[place])).collect();
-    leaves.sort_by_key(|&place| said(forest, op.targets, place).start);
-    order.extend(leaves);
-
+    // Tree by tree, each from its root on: that is what other readers rely on.
+    let order: Vec<usize> = (0..forest.nodes.len()).collect();
     let node = |place: usize| &forest.nodes[place];
     let id = |place: usize| (place - forest.roots[tree_of[place]] as usize) as i64;
     let branch = |place: usize, side: usize| {
@@ -537,7 +527,8 @@ fn write_listed(op: &Trees, writer: &mut NodeWriter<'_>, of: &str) -> Result<(),
     let mut told = vec![false; forest.weights.len()];
     for &place in order.iter().filter(|&&place| is_leaf(node(place))) {
         for weight in said(forest, op.targets, place) {
-            let (target, value) = if op.targets == 1 { (0, node(place).value) } else { forest.weights[weight] };
+            let (target, value) =
+                if op.targets == 1 { (0, node(place).value) } else { forest.weights[weight] };
             if let Some(told) = told.get_mut(weight).filter(|_| op.targets != 1) {
                 *told = true;
             }
@@ -639,12 +630,10 @@ fn write_ensemble(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
         splits.iter().map(|&place| if is_member(place) { 0.0 } else { of(place).value }).collect();
     let side = |side: usize| move |&place: &usize| forest.nodes[place].next as usize + side;
     let mut to = [0, 1].map(|at| splits.iter().map(side(at)).map(|to| numbers[to]).collect::<Vec<_>>());
-    let mut leads = [0, 1]
-        .map(|at| splits.iter().map(side(at)).map(|to| i64::from(is_leaf(of(to)))).collect::<Vec<_>>());
-    let mut missing: Vec<i64> = splits
-        .iter()
-        .map(|&place| i64::from(of(place).word & TreeNode::<f64>::MISSING != 0))
-        .collect();
+    let mut leads =
+        [0, 1].map(|at| splits.iter().map(side(at)).map(|to| i64::from(is_leaf(of(to)))).collect::<Vec<_>>());
+    let mut missing: Vec<i64> =
+        splits.iter().map(|&place| i64::from(of(place).word & TreeNode::<f64>::MISSING != 0)).collect();
     let mut members = Vec::new();
     for &place in splits.iter().filter(|&&place| is_member(place)) {
         members.extend(forest.sets.get(of(place).value as usize).into_iter().flatten().copied());
@@ -687,10 +676,7 @@ fn write_ensemble(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
         write_tensor(writer, "membership_values", wide, &members)?;
     }
     let number_in = |found: Option<usize>| found.map(|at| at as i64).ok_or("there is no such choice");
-    writer.int(
-        "aggregate_function",
-        number_in(AGGREGATES.iter().position(|(_, own)| *own == op.aggregate))?,
-    );
+    writer.int("aggregate_function", number_in(AGGREGATES.iter().position(|(_, own)| *own == op.aggregate))?);
     writer.int(
         "post_transform",
         number_in(POST_TRANSFORMS.iter().position(|(_, own)| *own == op.post_transform))?,
