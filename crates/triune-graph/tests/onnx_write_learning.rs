@@ -168,7 +168,13 @@ fn support_vectors_are_written() {
     }
     let linear = [floats("coefficients", &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), floats("rho", &[0.5])];
     same(1, "SVMRegressor", &x, &[floats("coefficients", &[1.0, 2.0, 3.0]), floats("rho", &[0.5])]);
-    same(1, "SVMClassifier", &x, &[&linear[..], &[texts("classlabels_strings", &["a", "b"])]].concat());
+    same(1, "SVMClassifier", &x, &[&linear[..], &[ints("classlabels_ints", &[1, 2])]].concat());
+    again(file(
+        1,
+        "SVMClassifier",
+        &x,
+        &[&linear[..], &[texts("classlabels_strings", &["a", "b"])]].concat(),
+    ));
 }
 
 #[test]

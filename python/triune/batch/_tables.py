@@ -112,7 +112,8 @@ def _schema(arrow: Any, columns: Columns) -> Any:
     for name, dtype, axes, what in () if columns.top else columns.outputs:
         if what not in ("tensor", "strings"):
             raise ArgumentError(
-                f"output {name!r} is of kind {what!r}, for which these tables have no column; write .jsonl or .csv, or name other outputs"
+                f"output {name!r} is of kind {what!r}, for which these tables have no column; write .jsonl or .csv, or name "
+                "other outputs"
             )
         if axes is None:
             raise ArgumentError(

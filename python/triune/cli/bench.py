@@ -25,8 +25,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "bench",
         help="measure a model on this machine's CPU",
-        description="Measure runs of a model on this machine's CPU, on random inputs (strings are empty): images per second, and the time of a "
-        "run by percentiles. Modelled time of packages is what triune profile shows.",
+        description="Measure runs of a model on this machine's CPU, on random inputs (strings are empty): images per second, "
+        "and the time of a run by percentiles. Modelled time of packages is what triune profile shows.",
     )
     parser.add_argument("model", metavar="MODEL", type=Path, help="an .onnx or .mge file")
     parser.add_argument(

@@ -139,8 +139,9 @@ def _check_cards(path: Path) -> None:
     # A package with a device of one's own brings its card along.
     if cards and target not in cards and package.device is None:
         raise ValueError(
-            f"{path.parent} is a package for {target}, and there are virtual cards of {', '.join(cards)} only: triune profile, report "
-            f"and explore show what it costs; to run it, compile its model with --target {target} --format icraft, docs/icraft.md"
+            f"{path.parent} is a package for {target}, and there are virtual cards of {', '.join(cards)} only: triune profile, "
+            f"report and explore show what it costs; to run it, compile its model with --target {target} --format icraft, "
+            "docs/icraft.md"
         )
 
 

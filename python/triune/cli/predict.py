@@ -91,10 +91,9 @@ def _run(options: argparse.Namespace) -> int:
     session = Session(options.model)
     stored = ModelInfo(Preprocess.imagenet()) if options.imagenet else session.info
     how = replace(chosen(options, stored, session.inputs), reducing_gap=options.reducing_gap)
-    plain = replace(how, reducing_gap=None) == chosen(argparse.Namespace(), ModelInfo(), session.inputs)
-    if plain and (len(session.inputs) != 1 or how.frame(*session.inputs[0]) is None):
-        # A model of arrays; with options that say how pictures become inputs, that it takes none is an error.
-        how = None
+    plain = how == chosen(argparse.Namespace(), ModelInfo(), session.inputs)
+    # Of a model of arrays, options that say how pictures become inputs are an error.
+    arrays = plain and (len(session.inputs) != 1 or how.frame(*session.inputs[0]) is None)
     files = list(chain.from_iterable(map(files_of, options.sources)))
     with Progress(verbose=options.verbose) as progress:
         predictions = predict(
@@ -103,7 +102,7 @@ def _run(options: argparse.Namespace) -> int:
             batch=options.batch,
             workers=options.workers,
             threads=options.threads,
-            preprocess=how,
+            preprocess=None if arrays else how,
             outputs=options.outputs,
             top_k=options.top or None,
             labels=options.labels,

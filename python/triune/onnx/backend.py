@@ -81,8 +81,8 @@ def _type_of(name: str, value: Value) -> Any:
         if type(key) in (str, int) and type(content) in kinds:
             return helper.make_map_type_proto(kinds[type(key)], helper.make_tensor_type_proto(kinds[type(content)], []))
     raise ArgumentError(
-        f"run_node: input {name!r}: expected an array, a list of arrays or a dict of str or int to str, int or float, with elements; "
-        "run optionals and what is empty as a model, which says their types"
+        f"run_node: input {name!r}: expected an array, a list of arrays or a dict of str or int to str, int or float, with "
+        "elements; run optionals and what is empty as a model, which says their types"
     )
 
 

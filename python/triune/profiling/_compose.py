@@ -225,7 +225,8 @@ def compose(workloads: Sequence[Workload], *, seconds: float = 0.1, clock_mhz: i
         file = path / "model.json" if path.is_dir() else path
         estimate = _native.Estimate(_native.Package(file))
         name = file.resolve().parent.name
-        for what, value in (("instances", workload.instances), ("depth", workload.depth)):
+        counts: list[tuple[str, object]] = [("instances", workload.instances), ("depth", workload.depth)]
+        for what, value in counts:
             if not isinstance(value, int) or isinstance(value, bool):
                 raise ArgumentError(f"{name}: {what}: expected an integer, got {short(repr(value))}")
         if workload.rate is not None:

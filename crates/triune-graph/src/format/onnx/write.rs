@@ -46,6 +46,7 @@ pub fn write(graph: &Graph) -> Result<Vec<u8>, Error> {
     };
     let graph = &graph;
     let texts = texts(graph)?;
+    let has_strings = graph.values.iter().any(|value| value.kind == ValueKind::Strings);
     let mut model = Writer::default();
     model.int(1, IR_VERSION.max(ir_version(target)));
     model.bytes(2, b"triune");
@@ -69,8 +70,9 @@ pub fn write(graph: &Graph) -> Result<Vec<u8>, Error> {
         let boundary: std::collections::HashSet<_> = graph.inputs.iter().chain(&graph.outputs).collect();
         for output in graph.nodes.iter().flat_map(|node| node.outputs.iter().flatten()) {
             let value = graph.value(*output);
-            // What a function made of strings does not say so.
-            let may_be_strings = value.dtype == Some(DType::I64) && !graph.strings.is_empty();
+            // What a function made of strings on its way does not say so.
+            let may_be_strings =
+                value.kind == ValueKind::Tensor && value.dtype == Some(DType::I64) && has_strings;
             if !boundary.contains(output) && value.dtype.is_some() && !may_be_strings {
                 out.message(13, |message| value_info(message, value));
             }
