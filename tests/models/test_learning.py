@@ -245,3 +245,19 @@ def test_onnx_s_own_interface_takes_maps_and_nodes_of_the_domain() -> None:
     assert backend.run_node(sequence, [[np.zeros(2, np.float32)] * 3])[0] == 3
     with pytest.raises(triune.errors.ArgumentError, match="input 'd': expected an array, a list of arrays or a dict"):
         backend.run_node(node, [{}])
+
+
+def test_half_a_pair_of_surrogates_in_a_map_is_named() -> None:
+    entries = onnx.helper.make_map_type_proto(
+        onnx.TensorProto.STRING, onnx.helper.make_tensor_type_proto(onnx.TensorProto.STRING, [])
+    )
+    node = onnx.helper.make_node("DictVectorizer", ["d"], ["y"], domain="ai.onnx.ml", string_vocabulary=["a", "b"])
+    result = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.STRING, [1, 2])
+    graph = onnx.helper.make_graph([node], "g", [onnx.helper.make_value_info("d", entries)], [result])
+    imports = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("ai.onnx.ml", 3)]
+    session = triune.Session(onnx.helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString())
+    for given, what in (({"\ud800": "a"}, "keys"), ({"a": "\udfff"}, "values")):
+        with pytest.raises(
+            triune.errors.ArgumentError, match=f"input 'd': expected {what} of Unicode, got '.* with half"
+        ):
+            session.run({"d": given})  # type: ignore[dict-item]
