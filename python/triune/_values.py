@@ -59,7 +59,7 @@ def keys_of(value: object) -> list[Any] | None:
     keys = list(maps[0])
     for index, each in enumerate(maps):
         if each.keys() != maps[0].keys():
-            raise ValueError(f"map {index} has other keys than map 0")
+            raise _wrong(f"map {index} has other keys than map 0")
     return keys
 
 
@@ -103,7 +103,7 @@ def named_arrays(name: str, value: Any) -> Iterator[tuple[str, Array]]:
         try:
             keys = keys_of(value)
         except ValueError as error:
-            raise ValueError(f"output {name!r}: {error}") from None
+            raise _wrong(f"output {name!r}: {error}") from None
         yield f"{name}.keys", _plain(f"{name}.keys", np.array(keys))
         yield f"{name}.values", _plain(f"{name}.values", as_array(value))
     elif isinstance(value, list):
@@ -119,7 +119,7 @@ def _plain(name: str, array: Array) -> Array:
         return array
     texts = [str(each) for each in array.reshape(-1)]
     if any(text.endswith("\0") for text in texts):
-        raise ValueError(f"output {name!r}: a string ends in NUL, which no array of text in a file keeps")
+        raise _wrong(f"output {name!r}: a string ends in NUL, which no array of text in a file keeps")
     return np.array(texts, np.str_).reshape(array.shape)
 
 
@@ -142,6 +142,10 @@ def summary(value: Any) -> str:
         told = [f"{short(repr(str(texts[at])))} ({counts[at]})" for at in order[: _SHOWN + 1]]
         return f"{_brief(value)} {len(texts)} different: {_list(told, len(texts))}"
     return f"{_brief(value)} min {value.min():g} max {value.max():g}"
+
+
+def _wrong(text: str) -> ValueError:
+    return ValueError(short(text))
 
 
 def _brief(array: Array) -> str:
@@ -172,7 +176,7 @@ def joined(name: str, values: list[Any]) -> Any:
         return np.concatenate(values) if values[0].ndim else np.stack(values)
     if all(isinstance(value, list) and maps_of(value) is not None for value in values):
         return [each for value in values for each in value]
-    raise ValueError(
+    raise _wrong(
         f"output {name!r} is one for each of {len(values)} runs, which have no rows in common; give what fits into one run"
     )
 
@@ -185,18 +189,18 @@ def given(name: str, kind: str, arrays: Mapping[str, Array]) -> tuple[Any, set[s
     if kind == "map":
         missing = [each for each in (f"{name}.keys", f"{name}.values") if each not in arrays]
         if missing:
-            raise ValueError(
+            raise _wrong(
                 f"input {name!r} is a map: expected the arrays {name}.keys and {name}.values, got no {missing[0]}"
             )
         keys, values = arrays[f"{name}.keys"], arrays[f"{name}.values"]
         if keys.ndim != 1 or keys.shape != values.shape:
-            raise ValueError(
+            raise _wrong(
                 f"input {name!r} is a map: expected as many keys as values, got {keys.shape} and {values.shape}"
             )
         return dict(zip(keys.tolist(), values.tolist(), strict=True)), {f"{name}.keys", f"{name}.values"}
     if kind == "tensor" or kind == "strings" or (kind == "optional" and name in arrays):
         if name not in arrays:
-            raise ValueError(f"input {name!r}: expected an array, got none")
+            raise _wrong(f"input {name!r}: expected an array, got none")
         return arrays[name], {name}
     parts: list[Array] = []
     while f"{name}.{len(parts)}" in arrays:
@@ -205,14 +209,12 @@ def given(name: str, kind: str, arrays: Mapping[str, Array]) -> tuple[Any, set[s
     if f"{name}.length" in arrays:
         length = int(arrays[f"{name}.length"])
         if length != len(parts):
-            raise ValueError(
-                f"input {name!r} is a sequence: {name}.length is {length}, and there are {len(parts)} arrays"
-            )
+            raise _wrong(f"input {name!r} is a sequence: {name}.length is {length}, and there are {len(parts)} arrays")
         return parts, used | {f"{name}.length"}
     if kind.startswith("optional") and not parts:
         return None, used
     if not parts:
-        raise ValueError(
+        raise _wrong(
             f"input {name!r} is a sequence: expected the arrays {name}.0, {name}.1 and so on, or {name}.length"
         )
     return parts, used
