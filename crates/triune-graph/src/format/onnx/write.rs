@@ -14,7 +14,7 @@ use crate::{
     Constant, Dim, Error, Graph, Op, Value, ValueKind,
     format::protobuf::Writer,
     infer::infer,
-    ops::{Clip, Unary, UnaryKind},
+    ops::{Clip, Hosted, Unary, UnaryKind},
 };
 
 /// The version of the container format, the one that goes with opset 13.
@@ -189,6 +189,11 @@ fn write_nodes(graph: &Graph, target: i64) -> Result<Written, Error> {
         }
         if matches!(node.op, Op::QuantizeLinear(_)) && graph.rounding != Rounding::default() {
             return Err(fail("ONNX rounds halves to even".into()));
+        }
+        if matches!(node.op, Op::Hosted(Hosted::Strings(_))) {
+            let reason =
+                "what looks at the letters of strings is not written; sessions run the model as it is";
+            return Err(fail(reason.into()));
         }
         let name = ops::written_name(&node.op);
         let operator = ops::find(ops::written_domain(&node.op), name)
