@@ -31,7 +31,7 @@ pub(super) fn given(name: &str, object: &Bound<'_, PyAny>, info: &ValueInfo, map
         array::heed_signals(object.py(), index)?;
         let own = if map.string_keys {
             let key = key.cast::<PyString>().map_err(|_| fail("keys of str", &key))?;
-            Key::Text(key.to_str().map_err(|_| half("keys", &key))?.into())
+            Key::Text(key.to_str().map_err(|_| half("keys", key))?.into())
         } else {
             Key::Integer(key.extract().map_err(|_| fail("keys of int", &key))?)
         };

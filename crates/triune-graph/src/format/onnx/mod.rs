@@ -55,7 +55,7 @@ pub fn read_bytes(bytes: impl Into<Bytes>, folder: Option<&Path>) -> Result<Grap
 
 /// The same without external data, and with strings that have numbers already.
 pub fn read_with(bytes: impl Into<Bytes>, strings: Strings) -> Result<Graph, Error> {
-    Ok(described(bytes.into(), None, strings)?.0)
+    Ok(described(&bytes.into(), None, strings)?.0)
 }
 
 /// The same with what the file says of itself.
@@ -63,20 +63,20 @@ pub(super) fn read_described(
     bytes: impl Into<Bytes>,
     folder: Option<&Path>,
 ) -> Result<(Graph, Metadata), Error> {
-    described(bytes.into(), folder, Strings::default())
+    described(&bytes.into(), folder, Strings::default())
 }
 
-fn described(bytes: Bytes, folder: Option<&Path>, strings: Strings) -> Result<(Graph, Metadata), Error> {
+fn described(bytes: &Bytes, folder: Option<&Path>, strings: Strings) -> Result<(Graph, Metadata), Error> {
     if bytes.get(4..8) == Some(b"ORTM") {
         return Err(malformed(
             "it has ONNX Runtime's own form (.ort), which is made of an ONNX file: open that one",
         ));
     }
     let mut room = Room::new();
-    let mut model = proto::model(&bytes, &mut room)?;
+    let mut model = proto::model(bytes, &mut room)?;
     let mut metadata = std::mem::take(&mut model.metadata);
     metadata.opsets = model.opsets.iter().map(|&(domain, version)| (domain.to_owned(), version)).collect();
-    let graph = read::graph(model, &bytes, folder, strings)?;
+    let graph = read::graph(model, bytes, folder, strings)?;
     metadata.graph.clone_from(&graph.name);
     Ok((graph, metadata))
 }

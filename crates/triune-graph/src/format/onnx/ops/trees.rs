@@ -551,7 +551,9 @@ fn write_listed(op: &Trees, writer: &mut NodeWriter<'_>, of: &str) -> Result<(),
         ids.push(own);
         features.push(0);
         modes.push("LEAF");
-        to.iter_mut().for_each(|to| to.push(0));
+        for to in &mut to {
+            to.push(0);
+        }
         missing.push(0);
         values.push(0.0);
         for (target, weight) in untold {
@@ -652,8 +654,10 @@ fn write_ensemble(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
         modes.push(TreeMode::LessOrEqual as u8);
         values.push(0.0);
         missing.push(0);
-        to.iter_mut().for_each(|to| to.push(numbers[root]));
-        leads.iter_mut().for_each(|leads| leads.push(1));
+        for (to, leads) in to.iter_mut().zip(&mut leads) {
+            to.push(numbers[root]);
+            leads.push(1);
+        }
     }
     let modes = Constant::new(DType::U8, Shape::from([modes.len()]), modes).ok_or("too many nodes")?;
     writer.int("n_targets", op.targets as i64);
