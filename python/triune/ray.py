@@ -126,7 +126,7 @@ class Predictor:
     def _columns(self, found: Sequence[Prediction]) -> Columns:
         if not self._top:
             names = self._plan.columns.outputs
-            return {name: _stacked([each.outputs[name] for each in found], dtype) for name, dtype, _ in names}
+            return {name: _stacked([each.outputs[name] for each in found], dtype) for name, dtype, *_ in names}
         made = {
             "classes": _stacked([[top.number for top in each.top] for each in found], "int64"),
             "scores": _stacked([[top.score for top in each.top] for each in found], "float64"),

@@ -8,6 +8,7 @@ import threading
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -111,6 +112,7 @@ def test_table_and_files(
     ("arguments", "message"),
     [
         (["{single}", "{single}", "--instances", "1,2,3"], "expected 1 or 2 values"),
+        (["{single}", "--instances", "1,2"], "--instances: expected 1 value, got 2"),
         (["{single}", "--instances", "2000"], "1024"),
         (["{single}", "{single}", "--unit", "us"], "--unit"),
         (["{single}", "{other}"], "is for zg330"),
@@ -129,6 +131,22 @@ def test_errors(
     captured = capsys.readouterr()
     assert (captured.out, captured.err.count("\n")) == ("", 1)
     assert message in captured.err
+
+
+@pytest.mark.parametrize(
+    ("workload", "options", "message"),
+    [
+        ({}, {"seconds": 0}, "seconds: expected more than 0 and at most 3600, got 0"),
+        ({}, {"seconds": "x"}, "seconds: expected a number, got 'x'"),
+        ({}, {"clock_mhz": "400"}, "clock_mhz: expected a number, got '400'"),
+        ({"instances": 1.5}, {}, "instances: expected an integer, got 1.5"),
+        ({"depth": "2"}, {}, "depth: expected an integer, got '2'"),
+        ({"rate": "x"}, {}, "rate: expected a number, got 'x'"),
+    ],
+)
+def test_what_is_no_number(single: Path, workload: dict[str, Any], options: dict[str, Any], message: str) -> None:
+    with pytest.raises((ValueError, triune.errors.ArgumentError), match=message):
+        compose([Workload(single, **workload)], **options)
 
 
 @pytest.mark.parametrize("wrong", [["--instances", "0"], ["--rate", "-1"], ["--rate", "nan"], ["--depth", "x"]])

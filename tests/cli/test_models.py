@@ -148,7 +148,7 @@ def test_bench(capsys: pytest.CaptureFixture[str]) -> None:
 def test_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", str(DIGITS_INT8), "--json", "--shape", "image=3,1,8,8"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["inputs"] == [{"name": "image", "dtype": "float32", "shape": ["N", 1, 8, 8]}]
+    assert found["inputs"] == [{"name": "image", "dtype": "float32", "shape": ["N", 1, 8, 8], "kind": "tensor"}]
     assert found["operators"]["Conv"] == 4
     macs = found["macs"]
     assert main(["inspect", str(DIGITS_INT8), "--json"]) == 0

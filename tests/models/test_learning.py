@@ -203,3 +203,61 @@ def test_maps_that_are_given_are_checked() -> None:
     ):
         with pytest.raises(triune.errors.ArgumentError, match=words):
             session.run({"x": given})
+
+
+def test_onnx_s_own_interface_takes_maps_and_nodes_of_the_domain() -> None:
+    """Maps go through `prepare`, and a node is run in the newest version of its own domain."""
+    from onnx import TensorProto, helper
+
+    from triune.onnx import backend
+
+    entries = helper.make_map_type_proto(TensorProto.STRING, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
+    node = helper.make_node("DictVectorizer", ["d"], ["y"], domain="ai.onnx.ml", string_vocabulary=["a", "b"])
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 2])
+    graph = helper.make_graph([node], "g", [helper.make_value_info("d", entries)], [result])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    prepared = backend.prepare(helper.make_model(graph, opset_imports=imports, ir_version=8))
+    for given in ({"d": {"b": 2.0}}, [{"b": 2.0}]):
+        assert prepared.run(given)[0].tolist() == [[0, 2]]
+    assert backend.run_node(node, [{"a": 1.0}])[0].tolist() == [[1, 0]]
+    encoder = helper.make_node("LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml", keys_strings=["a"], values_int64s=[3])
+    assert backend.run_node(encoder, [np.array(["a", "c"])])[0].tolist() == [3, -1]
+    # It is deprecated in the newest set.
+    trees = helper.make_node(
+        "TreeEnsembleRegressor",
+        ["x"],
+        ["y"],
+        domain="ai.onnx.ml",
+        nodes_treeids=[0],
+        nodes_nodeids=[0],
+        nodes_featureids=[0],
+        nodes_values=[0.0],
+        nodes_modes=["LEAF"],
+        nodes_truenodeids=[0],
+        nodes_falsenodeids=[0],
+        target_treeids=[0],
+        target_nodeids=[0],
+        target_ids=[0],
+        target_weights=[2.0],
+    )
+    assert backend.run_node(trees, [np.zeros((2, 1), np.float32)])[0].tolist() == [[2], [2]]
+    sequence = helper.make_node("SequenceLength", ["x"], ["y"])
+    assert backend.run_node(sequence, [[np.zeros(2, np.float32)] * 3])[0] == 3
+    with pytest.raises(triune.errors.ArgumentError, match="input 'd': expected an array, a list of arrays or a dict"):
+        backend.run_node(node, [{}])
+
+
+def test_half_a_pair_of_surrogates_in_a_map_is_named() -> None:
+    entries = onnx.helper.make_map_type_proto(
+        onnx.TensorProto.STRING, onnx.helper.make_tensor_type_proto(onnx.TensorProto.STRING, [])
+    )
+    node = onnx.helper.make_node("DictVectorizer", ["d"], ["y"], domain="ai.onnx.ml", string_vocabulary=["a", "b"])
+    result = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.STRING, [1, 2])
+    graph = onnx.helper.make_graph([node], "g", [onnx.helper.make_value_info("d", entries)], [result])
+    imports = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("ai.onnx.ml", 3)]
+    session = triune.Session(onnx.helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString())
+    for given, what in (({"\ud800": "a"}, "keys"), ({"a": "\udfff"}, "values")):
+        with pytest.raises(
+            triune.errors.ArgumentError, match=f"input 'd': expected {what} of Unicode, got '.* with half"
+        ):
+            session.run({"d": given})  # type: ignore[dict-item]

@@ -466,3 +466,48 @@ def test_quantized_global_pools_have_any_rank(axes: int, op: str) -> None:
     pooled = reals.mean(over, keepdims=True) if op == "GlobalAveragePool" else reals.max(over, keepdims=True)
     assert y.dtype == np.uint8
     assert np.abs(y.astype(int) - np.clip(np.rint(pooled / 0.05) + 111, 0, 255)).max() <= 1
+
+
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize(("kernel", "stride"), [(3, 2), (3, 3), (4, 3)])
+def test_a_window_hangs_over_by_less_than_a_step(kind: str, kernel: int, stride: int) -> None:
+    """With `ceil_mode`, over a map that is smaller than the window."""
+    runtime = pytest.importorskip("onnxruntime")
+    node = onnx.helper.make_node(kind, ["x"], ["y"], kernel_shape=[kernel] * 2, strides=[stride] * 2, ceil_mode=1)
+    info = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        for name, shape in (("x", [1, 2, 2, 2]), ("y", None))
+    ]
+    graph = onnx.helper.make_graph([node], "g", info[:1], info[1:])
+    model = onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 19)], ir_version=8
+    ).SerializeToString()
+    x = np.random.default_rng(3).normal(size=(1, 2, 2, 2)).astype(np.float32)
+    (expected,) = runtime.InferenceSession(model).run(None, {"x": x})
+    (found,) = triune.Session(model).run({"x": x})
+    assert found.shape == expected.shape == (1, 2, 1, 1)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("weights", [(0, 2, 3, 3), (4, 0, 3, 3), (4, 0, 3), (3, 0, 2, 2, 2)])
+@pytest.mark.parametrize("biased", [False, True])
+def test_convolutions_without_weights(weights: tuple[int, ...], biased: bool) -> None:
+    """Of no output channels there is nothing; the sum of no input channels is the bias."""
+    shape = (2, weights[1], *[6] * (len(weights) - 2))
+    constants = [onnx.numpy_helper.from_array(np.zeros(weights, np.float32), "w")]
+    bias = np.arange(weights[0], dtype=np.float32)
+    constants += [onnx.numpy_helper.from_array(bias, "b")] if biased else []
+    node = onnx.helper.make_node(
+        "Conv", ["x", *[each.name for each in constants]], ["y"], pads=[1] * (2 * len(shape[2:]))
+    )
+    x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape)
+    y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+    graph = onnx.helper.make_graph([node], "g", [x], [y], constants)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    (found,) = triune.Session(model.SerializeToString()).run({"x": np.zeros(shape, np.float32)})
+    extents = [6 + 2 - kernel + 1 for kernel in weights[2:]]
+    expected = np.zeros((2, weights[0], *extents), np.float32)
+    if biased:
+        expected += bias.reshape(1, -1, *[1] * len(extents))
+    assert found.shape == expected.shape
+    assert found.tolist() == expected.tolist()

@@ -198,6 +198,25 @@ def test_normalizations_by_what_they_are(tmp_path: Path) -> None:
     assert joined(b, tmp_path, y=normalized(b, x, 64, centred=False)) == ["Conv", "Normalization"]
 
 
+@pytest.mark.parametrize("at", range(9))
+def test_any_value_of_a_group_can_be_an_output_too(tmp_path: Path, at: int) -> None:
+    """What is made in float keeps its name as an output, and is rounded for those that read integers."""
+    b = Builder(27)
+    x = b.conv("image", 8)
+    first = len(b.nodes)
+    y = tail(b, normalized(b, x, 64, inverse=True))
+    model = b.save(tmp_path / "float.onnx", 13, y=y, inner=b.nodes[first + at].output[0])
+    with warnings.catch_warnings():
+        # Piece by piece it is noise, which is told.
+        warnings.simplefilter("ignore", errors.QuantizationWarning)
+        triune.quantize(model, calibration=samples(2), output=tmp_path / "q.onnx")
+    (sample,) = samples(1, seed=9)
+    for path in (tmp_path / "q.onnx", model):
+        found = onnxruntime.InferenceSession(path).run(["y", "inner"], sample)
+        own = triune.Session(path).run(sample)
+        assert [each.shape for each in found] == [each.shape for each in own]
+
+
 def test_a_softmax_is_written_as_one(tmp_path: Path) -> None:
     b = Builder(28)
     x = softmax(b, b.conv("image", 8, gain=4.0))

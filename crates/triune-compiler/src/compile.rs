@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use triune_device::{DeviceSpec, Library};
-use triune_graph::{Graph, ValueId, infer, passes};
+use triune_graph::{Graph, ValueId, ValueKind, infer, passes};
 use triune_tensor::{OutOfMemory, QuantParams, Requantize, memory::Room};
 
 use crate::{
@@ -78,7 +78,7 @@ pub struct Summary {
 /// A symbolic batch is bound to 1: a batch of N runs N images side by side, each on its own core. What comes behind extents that
 /// depend on data ends the host's last part.
 pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Result<Compiled, Error> {
-    model.expect_numbers()?;
+    expect_numbers(model)?;
     let Some(split) = Split::of(model)? else { return compile_static(model, spec, options) };
     // Extents may be known all the same.
     let mut whole = bind_batch(model, 1)?;
@@ -92,6 +92,21 @@ pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Re
     compiled.report.host.operators += split.nodes();
     compiled.report.stayed.extend(split.stayed());
     Ok(compiled)
+}
+
+/// Refuses strings and maps that come in. Those that the host makes of what the device gave go out.
+fn expect_numbers(model: &Graph) -> Result<(), Error> {
+    let inputs = model.inputs.iter().map(|&id| model.value(id));
+    let Some(input) =
+        inputs.into_iter().find(|input| input.kind == ValueKind::Strings || input.kind.is_map())
+    else {
+        return Ok(());
+    };
+    let (name, kind) = (&input.name, input.kind.name());
+    Err(Error::Target(format!(
+        "input '{name}' is of kind '{kind}', and packages take tensors of numbers; compile what follows the operators that look \
+         its elements up, and run those in a session before it"
+    )))
 }
 
 /// Compiles a model whose extents are all known.

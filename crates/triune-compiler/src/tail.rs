@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use triune_graph::{Graph, Node, NodeId, Op, Value, ValueId, format::onnx};
+use triune_graph::{Graph, Node, NodeId, Op, Value, ValueId, format::onnx, ops::Hosted};
 
 use crate::{Error, Stayed};
 
@@ -65,6 +65,14 @@ impl Split {
             op: node.op.name().into(),
             macs: 0,
             reason: match &node.op {
+                Op::Hosted(Hosted::Maps(_)) => "only the host has maps".into(),
+                Op::Hosted(
+                    Hosted::Trees(_)
+                    | Hosted::SupportVectors(_)
+                    | Hosted::Dictionary(_)
+                    | Hosted::OneHotEncoder(_)
+                    | Hosted::Strings(_),
+                ) => "only the host computes it".into(),
                 Op::Hosted(_) => "the extents of its result depend on data".into(),
                 _ => "it comes behind extents that depend on data".into(),
             },
@@ -74,8 +82,11 @@ impl Split {
     /// The rest behind what the host computes in front of it, as an ONNX file.
     pub(crate) fn behind(&self, postprocess: Option<Vec<u8>>) -> Result<Vec<u8>, Error> {
         let mut whole = match postprocess {
-            Some(file) => onnx::read_bytes(file, None)?,
-            None => Graph { name: self.tail.name.clone(), ..Graph::default() },
+            // With the numbers that strings have in the rest.
+            Some(file) => onnx::read_with(file, self.tail.strings.clone())?,
+            None => {
+                Graph { name: self.tail.name.clone(), strings: self.tail.strings.clone(), ..Graph::default() }
+            }
         };
         // Either has the model's own names.
         let ids: Vec<ValueId> = self

@@ -630,7 +630,7 @@ fn models_that_do_not_fit() {
     let x = words.inputs[0];
     words.value_mut(x).kind = triune_graph::ValueKind::Strings;
     let error = compile(&words, &npu, &CompileOptions::default()).expect_err("no numbers");
-    assert!(error.to_string().contains("'x' is of strings, which sessions run"), "{error}");
+    assert!(error.to_string().contains("input 'x' is of kind 'strings', and packages take"), "{error}");
     // What is taken between stages has no commands.
     let mut builder = GraphBuilder::new();
     let x = builder.input("x", REAL, &[3]);

@@ -313,12 +313,12 @@ impl Graph {
         Ok(())
     }
 
-    /// Refuses a network in which there are strings: files, devices and packages have no place for them.
+    /// Refuses a network in which there are strings: MegEngine's files and devices have no place for them.
     pub fn expect_numbers(&self) -> Result<(), Error> {
         match self.values.iter().find(|value| value.kind == ValueKind::Strings) {
             None => Ok(()),
             Some(Value { name, .. }) => Err(Error::Graph(format!(
-                "'{name}' is of strings, which sessions run and nothing else takes"
+                "'{name}' is of strings, which sessions and ONNX files have and nothing else"
             ))),
         }
     }

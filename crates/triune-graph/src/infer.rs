@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    Constant, Dim, Error, Graph, Node, Op, Provenance, Value, ValueId,
+    Constant, Dim, Error, Graph, Node, Op, Provenance, Value, ValueId, ValueKind,
     evaluate::Evaluator,
     functions::{Function, Scope},
     graph::Origin,
@@ -452,6 +452,11 @@ impl<'g> Inference<'g> {
         self.types[id.0 as usize] = Some(TensorType { dtype: constant.dtype(), shape: constant.shape() });
         self.graph.set_constant(id, constant);
         id
+    }
+
+    /// Says of a value that it is of strings.
+    pub(crate) fn makes_strings(&mut self, id: ValueId) {
+        self.graph.value_mut(id).kind = ValueKind::Strings;
     }
 }
 

@@ -97,7 +97,8 @@ impl Graph {
     ///
     /// An output that also needs another input of this graph is an error that names both.
     pub fn extract(&self, inputs: &[ValueId], outputs: &[ValueId]) -> Result<Self, Error> {
-        self.extract_by(&self.producers(), inputs, outputs)
+        let part = self.extract_by(&self.producers(), inputs, outputs)?;
+        Ok(Self { strings: self.strings.clone(), ..part })
     }
 
     /// As [`Self::extract`], by the node that makes each value: takes time in proportion to the sub-network.

@@ -1,6 +1,7 @@
 //! Numpy arrays as bytes, both ways without a copy. What does not fit is named, with what was expected and what came.
 
 use std::{
+    io::ErrorKind,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
@@ -15,7 +16,7 @@ use numpy::{
     PyReadonlyArrayDyn, PyReadwriteArray1, PyReadwriteArrayDyn, PyUntypedArray, PyUntypedArrayMethods,
 };
 use pyo3::{
-    exceptions::PyImportError,
+    exceptions::{PyImportError, PyMemoryError},
     intern,
     prelude::*,
     types::{PyBytes, PyList, PyString, PyTuple},
@@ -47,7 +48,14 @@ pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
     };
     let found = if interpreter::is_main(py) {
         let thread = std::thread::Builder::new();
-        py.detach(|| thread.spawn(move || Python::attach(look)).map_err(PyErr::from).map(JoinHandle::join))?
+        let spawned = py.detach(|| thread.spawn(move || Python::attach(look)).map(JoinHandle::join));
+        spawned.map_err(|error| match error.kind() {
+            // What the system says of a process that may have no more memory, or no more threads.
+            ErrorKind::WouldBlock => PyMemoryError::new_err(format!(
+                "no thread can be started: its stack has no room, or this process has as many as it may ({error})"
+            )),
+            _ => error.into(),
+        })?
     } else {
         catch_unwind(AssertUnwindSafe(|| look(py)))
     };

@@ -34,7 +34,8 @@ impl CompileReport {
             report.crossings.into_iter().map(|each| (each.name, each.to_device, each.segment, each.bytes));
         let outputs = report.outputs.into_iter().map(|each| {
             let quant = each.quant.map(|(dtype, quant)| (dtype.name(), quant.scale, quant.zero_point));
-            (each.name, each.dtype.name(), each.shape.to_vec(), quant)
+            let dtype = if each.strings { "object" } else { each.dtype.name() };
+            (each.name, dtype, each.shape.to_vec(), quant)
         });
         Self {
             device: (report.device.operators, report.device.macs),

@@ -411,22 +411,33 @@ impl Session {
     ///
     /// Raises `ArgumentError` before the inputs' shapes are known.
     fn outline(&self, py: Python<'_>) -> PyResult<(Vec<Outlined>, HashMap<String, OutlinedValue>)> {
-        let Outline { values, nodes } = self.work(py, None, |state| {
+        let outline = self.work(py, None, |state| {
             let shapes = state.prepared()?;
             // What is planned for is the last plan that was used.
             state.session.prepare(&shapes).map_err(error::runtime)?;
             Ok(state.session.outline())
         })?;
-        let names = |positions: Vec<usize>| -> Vec<String> {
-            positions.into_iter().map(|position| values[position].name.clone()).collect()
-        };
-        let node = |node: OutlineNode| {
-            (node.name, node.kind, names(node.inputs), names(node.outputs), node.operations)
-        };
-        let nodes = nodes.into_iter().map(node).collect();
-        let value =
-            |value: OutlineValue| (value.name, (value.dtype.name(), value.shape.to_vec(), value.constant));
-        Ok((nodes, values.into_iter().map(value).collect()))
+        Ok(outlined(outline))
+    }
+
+    /// As `outline`, of the model's own operators, none fused; tensors whose type or extents the file does not say are left out.
+    fn own_outline(&self, py: Python<'_>) -> PyResult<(Vec<Outlined>, HashMap<String, OutlinedValue>)> {
+        Ok(outlined(self.work(py, None, |state| Ok(state.session.own_outline()))?))
+    }
+
+    /// Whether some operators run on the host, between the parts that have programs.
+    #[getter]
+    fn staged(&self, py: Python<'_>) -> PyResult<bool> {
+        self.work(py, None, |state| Ok(state.session.is_staged()))
+    }
+
+    /// Numbers that operators themselves have of what was learned, such as those of trees, and their bytes.
+    #[getter]
+    fn held(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
+        self.work(py, None, |state| {
+            let [count, bytes] = state.session.held();
+            Ok((count, bytes))
+        })
     }
 
     /// Where feature maps lie in memory, and when: `bytes` in all; `lower_bound`, what no plan can do without; `buffers`, each
@@ -621,6 +632,19 @@ impl<'a> Expected<'a> {
     fn new(what: &str, info: &ValueInfo, shape: &'a Shape) -> Self {
         Self { name: format!("{what} '{}'", info.name), dtype: info.dtype, shape }
     }
+}
+
+/// An outline as Python has it.
+fn outlined(Outline { values, nodes }: Outline) -> (Vec<Outlined>, HashMap<String, OutlinedValue>) {
+    let names = |positions: Vec<usize>| -> Vec<String> {
+        positions.into_iter().map(|position| values[position].name.clone()).collect()
+    };
+    let node =
+        |node: OutlineNode| (node.name, node.kind, names(node.inputs), names(node.outputs), node.operations);
+    let nodes = nodes.into_iter().map(node).collect();
+    let value =
+        |value: OutlineValue| (value.name, (value.dtype.name(), value.shape.to_vec(), value.constant));
+    (nodes, values.into_iter().map(value).collect())
 }
 
 fn describe<'py>(py: Python<'py>, info: &ValueInfo) -> PyResult<Described<'py>> {

@@ -4,7 +4,7 @@ use std::{collections::HashSet, path::Path, sync::Arc};
 
 use bytes::Bytes;
 use triune_device::{DeviceSpec, Inputs, Outputs, Scratch};
-use triune_graph::{Dim, MapType, ValueId, ValueKind, passes};
+use triune_graph::{Dim, MapType, Op, ValueId, ValueKind, passes};
 #[cfg(doc)]
 use triune_kernels::CancelToken;
 use triune_kernels::Pool;
@@ -431,6 +431,20 @@ impl Session {
             Some(staged) => staged.outline(),
             None => self.plans.last().map(Engine::outline).unwrap_or_default(),
         }
+    }
+
+    /// The model's own operators, none fused, and of what they work on that of which the file says type and extents.
+    pub fn own_outline(&self) -> Outline {
+        Outline::of(&self.model().graph)
+    }
+
+    /// Numbers that operators themselves have of what was learned, such as those of trees, and their bytes; constants are apart.
+    pub fn held(&self) -> [u64; 2] {
+        let own = self.model().graph.nodes.iter().filter_map(|node| match &node.op {
+            Op::Hosted(op) => Some(op.held()),
+            _ => None,
+        });
+        own.fold([0; 2], |[count, bytes], [more, size]| [count + more, bytes + size])
     }
 
     /// Every value of the model, in the order in which its operators make them, inputs first: the model's own operators,

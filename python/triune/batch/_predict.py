@@ -21,6 +21,7 @@ from triune._arrays import array_of_file, operand
 from triune._files import UnreadableItem
 from triune._session import ModelSource, Session, ValueInfo
 from triune._text import nearest, short
+from triune._values import are_strings
 from triune.batch._pictures import Preprocess
 from triune.batch._sources import Broken, files_of, items_of
 from triune.errors import ArgumentError, Error, FileError, ForkedError
@@ -60,8 +61,8 @@ class Prediction:
     """The item's place in the source, from 0; items that failed count."""
     source: str
     """The item's path; its place where it has none."""
-    outputs: dict[str, Array]
-    """The outputs by name, without the batch's axis."""
+    outputs: dict[str, Any]
+    """The outputs by name, without the batch's axis; a row of strings may be a str, and one of a sequence of maps is a dict."""
     top: tuple[Top, ...] = ()
     """The best classes, best first, with `top_k`; the first of those that are equal."""
 
@@ -269,6 +270,11 @@ class Plan:
         inputs = session.inputs
         if not inputs:
             raise ArgumentError("model: expected one with inputs, got one that takes nothing")
+        for given in inputs:
+            if given.kind not in ("tensor", "strings"):
+                raise ArgumentError(
+                    f"model: input {given.name!r} is of kind {given.kind!r}, which has no batch; call triune.Session.run for each"
+                )
         self._session = session
         self._threads = threads
         self._inputs = inputs
@@ -317,7 +323,7 @@ class Plan:
             None if info.shape == ("...",) else len(info.shape) - (self.batch > 1 or self._is_batched(info))
             for info in self._infos
         ]
-        columns = [(info.name, info.dtype, each) for info, each in zip(self._infos, axes, strict=True)]
+        columns = [(info.name, info.dtype, each, info.kind) for info, each in zip(self._infos, axes, strict=True)]
         # No more than there are classes, where the model says so.
         axes_known = self._infos[0].shape[-1:] if self._infos and self._infos[0].shape != ("...",) else ()
         classes = axes_known[0] if axes_known and isinstance(axes_known[0], int) else self._top
@@ -386,7 +392,10 @@ class Plan:
         value = item if self._own is None else self._own(item)
         if self._shapes is not None and self._local.buffers is None:
             shapes = zip(self._inputs, self._shapes, strict=True)
-            self._local.buffers = {info.name: np.zeros((self.batch, *shape), info.dtype) for info, shape in shapes}
+            self._local.buffers = {
+                info.name: np.full((self.batch, *shape), "" if info.kind == "strings" else 0, info.dtype)
+                for info, shape in shapes
+            }
         if self._frame is not None and self._is_picture(value):
             self._how.fill_in(value, self._frame, self._local.buffers[self._frame.name][row])
             return {}
@@ -398,7 +407,10 @@ class Plan:
             raise ArgumentError(f"expected an array for each of the inputs {names}, got {', '.join(map(repr, given))}")
         feeds = {}
         for index, info in enumerate(self._inputs):
-            array = operand(f"input {info.name!r}", given[info.name], np.dtype(info.dtype), False)
+            array = given[info.name]
+            if info.kind == "strings" and are_strings(array):
+                array = array.astype(object)
+            array = operand(f"input {info.name!r}", array, np.dtype(info.dtype), False)
             if self._shapes is None:
                 feeds[info.name] = array[None]
                 continue
@@ -419,17 +431,21 @@ class Plan:
             return not exact and value.dtype == np.uint8 and color
         return not isinstance(value, Mapping)
 
-    def _split(self, good: Sequence[Item], found: Sequence[Array]) -> Iterator[Prediction]:
+    def _split(self, good: Sequence[Item], found: Sequence[Any]) -> Iterator[Prediction]:
         """Yield each item's part of a batch's results."""
-        rows: list[Sequence[Array] | Array] = []
-        for info, array in zip(self._infos, found, strict=True):
-            if self.batch == 1 and not self._is_batched(info):
-                rows.append([array])
-            elif array.ndim and len(array) == self.batch:
-                rows.append(array)
+        rows: list[Sequence[Any] | Array] = []
+        for info, value in zip(self._infos, found, strict=True):
+            shown = value.shape if isinstance(value, np.ndarray) else None
+            if info.kind == "sequence of maps" and len(value) == self.batch:
+                rows.append(value)
+            elif self.batch == 1 and not self._is_batched(info):
+                rows.append([value])
+            elif shown and shown[0] == self.batch:
+                rows.append(value)
             else:
+                got = f"a {info.kind}" if shown is None else f"shape {shown}"
                 raise ArgumentError(
-                    f"output {info.name!r}: expected a batch of {self.batch} in front, got shape {array.shape}; "
+                    f"output {info.name!r}: expected a batch of {self.batch} in front, got {got}; "
                     "use batch=1, or name other outputs"
                 )
         for place, (index, source, _) in enumerate(good):
@@ -460,8 +476,8 @@ class Columns(NamedTuple):
 
     top: int
     labelled: bool
-    outputs: list[tuple[str, str, int | None]]
-    """Name, dtype and number of axes, None where it is not known."""
+    outputs: list[tuple[str, str, int | None, str]]
+    """Name, dtype, number of axes, None where it is not known, and kind."""
 
 
 def _array_file(path: Path) -> Array:

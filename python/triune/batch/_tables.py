@@ -58,7 +58,10 @@ def write_text(predictions: Iterable[Prediction], file: TextIO, kind: str, colum
         for top in prediction.top:
             cells += [top.number, top.label, top.score] if columns.labelled else [top.number, top.score]
         if not columns.top:
-            cells = [json.dumps(_json(array)) for array in prediction.outputs.values()]
+            cells = [
+                value if isinstance(value, str) else json.dumps(_json(value), ensure_ascii=False)
+                for value in prediction.outputs.values()
+            ]
         writer.writerow([prediction.source, *cells])
         count += 1
     return count
@@ -106,12 +109,17 @@ def _schema(arrow: Any, columns: Columns) -> Any:
         fields.append(("classes", arrow.list_(arrow.int64())))
         fields += [("labels", arrow.list_(arrow.string()))] if columns.labelled else []
         fields.append(("scores", arrow.list_(arrow.float64())))
-    for name, dtype, axes in () if columns.top else columns.outputs:
+    for name, dtype, axes, what in () if columns.top else columns.outputs:
+        if what not in ("tensor", "strings"):
+            raise ArgumentError(
+                f"output {name!r} is of kind {what!r}, for which these tables have no column; write .jsonl or .csv, or name "
+                "other outputs"
+            )
         if axes is None:
             raise ArgumentError(
                 f"output {name!r}: expected a known number of axes for a column, got any; name other outputs"
             )
-        kind = arrow.from_numpy_dtype(np.dtype(dtype))
+        kind = arrow.string() if what == "strings" else arrow.from_numpy_dtype(np.dtype(dtype))
         for _ in range(axes):
             kind = arrow.list_(kind)
         fields.append((name, kind))
@@ -133,6 +141,8 @@ def _json(value: Any) -> Any:
     """Return what JSON has for a value; it has no infinities, and nothing that is no number."""
     if hasattr(value, "tolist"):
         value = value.tolist()
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_json(each) for each in value]
+    if isinstance(value, dict):
+        return {str(key): _json(each) for key, each in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value

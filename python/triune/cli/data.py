@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from triune._arrays import array_of_file, arrays_of_file
+from triune._values import are_strings, given
 from triune._video import SUFFIXES as VIDEOS
 from triune._video import Video, is_video
 from triune.batch._pictures import ANIMATIONS, SUFFIXES, Preprocess, frames_of
@@ -35,8 +36,18 @@ class Input:
     """A model's input: name, and shape for one image, channels in front (N, C, H, W) if it is one."""
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[int, ...] | None
+    """None: any number of axes."""
     dtype: str = "float32"
+    kind: str = "tensor"
+    """As `ValueInfo.kind` has it."""
+    finite: bool = True
+    """Whether infinity and NaN are refused."""
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether it is an array whose first axis is that of the images."""
+        return self.kind in ("tensor", "strings") and self.shape != ()
 
 
 def load(path: Path, inputs: Sequence[Input], how: Preprocess) -> dict[str, Tensor]:
@@ -51,18 +62,28 @@ def load(path: Path, inputs: Sequence[Input], how: Preprocess) -> dict[str, Tens
         raise FileNotFoundError(f"{path}: there is no such file")
     if kind == ".npz":
         arrays = _of(path, arrays_of_file)
+        found: dict[str, Any] = {}
+        used: set[str] = set()
+        faults = []
+        for item in inputs:
+            try:
+                found[item.name], own = given(item.name, item.kind, arrays)
+                used |= own
+            except ValueError as error:
+                faults.append(str(error))
         for name in arrays:
-            if name not in {item.name for item in inputs}:
+            if name not in used and name not in {item.name for item in inputs}:
                 raise ValueError(
                     f"{path}: unknown input {name!r}; the model has {', '.join(item.name for item in inputs)}"
                 )
-        for item in inputs:
-            if item.name not in arrays:
-                raise ValueError(f"{path}: input {item.name!r}: expected an array, got none")
-        return {item.name: arrays[item.name] for item in inputs}
+        if faults:
+            raise ValueError(f"{path}: {faults[0]}")
+        return found
     if len(inputs) != 1:
         names = ", ".join(item.name for item in inputs)
         raise ValueError(f"{path}: expected a .npz file with the arrays {names}, got {kind or 'no extension'}")
+    if not inputs[0].has_rows and inputs[0].kind not in ("tensor", "optional"):
+        raise ValueError(f"{path}: input {inputs[0].name!r} is of kind {inputs[0].kind!r}; expected a .npz file")
     if kind == ".npy":
         return {inputs[0].name: _of(path, array_of_file)}
     if kind in IMAGES | VIDEOS:
@@ -102,8 +123,12 @@ def load_all(
     files = [file for path in paths for file in ([path] if not path.is_dir() else _inside(path))]
     if len(files) == 1:
         arrays = load(files[0], inputs, how)
-        rows = len(next(iter(arrays.values()))) if arrays and next(iter(arrays.values())).ndim else 0
+        first = next((array for array in arrays.values() if hasattr(array, "ndim")), None)
+        rows = len(first) if first is not None and first.ndim else 0
         return arrays, [(files[0], row) for row in range(rows)], []
+    for item in inputs:
+        if not item.has_rows:
+            raise ValueError(f"input {item.name!r} has no rows that several files could give; expected one file")
     found = [load(file, inputs, how) for file in files]
     counts = [_count(arrays, str(file)) for file, arrays in zip(files, found, strict=True)]
     names = [
@@ -144,7 +169,7 @@ def files_below(folder: Path, suffixes: Set[str], what: str) -> list[Path]:
 
 def image(path: Path, item: Input, how: Preprocess) -> Tensor:
     """Return an image file as the array of an input; a batch of 1, of an animation or video as many as it has pictures."""
-    frame = how.frame(item.name, item.dtype, item.shape)
+    frame = how.frame(item.name, item.dtype, item.shape or ())
     if frame is None:
         wanted = "(N, H, W, 2)" if how.color == "yuyv" else "(N, 1 or 3, H, W)"
         raise ValueError(f"input {item.name!r}: expected shape {wanted} for an image, got {item.shape}")
@@ -180,22 +205,34 @@ def samples(path: Path, inputs: Sequence[Input], how: Preprocess) -> Iterator[di
     return ({name: array[index : index + 1] for name, array in arrays.items()} for index in range(count))
 
 
-def feeds(arrays: Mapping[str, Tensor], inputs: Sequence[Input]) -> dict[str, Tensor]:
-    """Check arrays against the inputs: real numbers, all finite, the shape behind the batch; return the inputs' dtypes."""
-    checked: dict[str, Tensor] = {}
+def feeds(arrays: Mapping[str, Any], inputs: Sequence[Input]) -> dict[str, Any]:
+    """Check arrays against the inputs: real numbers, finite if need be, the shape behind the batch; return the inputs' dtypes."""
+    checked: dict[str, Any] = {}
     for item in inputs:
         array = arrays[item.name]
         where = f"input {item.name!r}"
-        if array.ndim != len(item.shape) or array.shape[1:] != item.shape[1:]:
+        if not isinstance(array, np.ndarray):
+            checked[item.name] = array
+            continue
+        if item.shape is None or item.kind not in ("tensor", "strings"):
+            pass
+        elif array.ndim != len(item.shape) or array.shape[1:] != item.shape[1:]:
             expected = ", ".join(["N", *map(str, item.shape[1:])])
             raise ValueError(f"{where}: expected shape ({expected}), got {array.shape}")
+        if item.kind == "strings":
+            if not are_strings(array):
+                raise ValueError(f"{where}: expected strings, got {array.dtype}")
+            checked[item.name] = array.astype(object)
+            continue
         if array.dtype != item.dtype and not (array.dtype.kind in "buif" and np.dtype(item.dtype).kind == "f"):
             raise ValueError(f"{where}: expected dtype {item.dtype}, got {array.dtype}")
         with np.errstate(over="ignore"):
             checked[item.name] = np.ascontiguousarray(array, item.dtype)
-        if not np.isfinite(checked[item.name]).all():
+        if item.finite and not np.isfinite(checked[item.name]).all():
             raise ValueError(f"{where}: expected finite values ({item.dtype}), got NaN or infinity")
-    _count(checked, "inputs")
+    rows = {item.name: checked[item.name] for item in inputs if item.has_rows}
+    if rows:
+        _count(rows, "inputs")
     return checked
 
 

@@ -94,9 +94,15 @@ def _model(path: Path, given: Mapping[str, Sequence[int]]) -> dict[str, Any]:
 
     session = Session(path)
     said = session.metadata
-    shapes = shapes_of(session.inputs, given)
-    session.prepare(shapes)
-    nodes, values = session._native.outline()
+    native = session._native
+    # Of a model that takes maps, or of which the file does not say how many axes an input has, nothing can be planned.
+    tensors = all(info.kind == "tensor" and (info.shape != ("...",) or info.name in given) for info in session.inputs)
+    shapes = shapes_of([info for info in session.inputs if info.kind == "tensor"], given) if tensors or given else {}
+    if tensors:
+        session.prepare(shapes)
+    # What runs on the host is no part of a program.
+    nodes, values = native.own_outline() if native.staged or not tensors else native.outline()
+    held, held_bytes = native.held
     counted = sum(operations for *_, operations in nodes if operations)
     kinds = Counter(kind for _, kind, *_ in nodes)
     weights = {name: value for name, value in values.items() if value[2]}
@@ -112,17 +118,20 @@ def _model(path: Path, given: Mapping[str, Sequence[int]]) -> dict[str, Any]:
         "domain": said.domain,
         "description": said.description,
         "properties": said.properties,
-        "inputs": [info._asdict() for info in session.inputs],
-        "outputs": [info._asdict() for info in session.outputs],
+        "inputs": [_described(info) for info in session.inputs],
+        "outputs": [_described(info) for info in session.outputs],
         "shapes": shapes,
         "operators": dict(kinds.most_common()),
         "macs": counted // 2,
-        "parameters": sum(sizes),
-        "weights_bytes": sum(
-            size * _itemsize(dtype) for size, (dtype, *_) in zip(sizes, weights.values(), strict=True)
-        ),
-        "run_bytes": session._native.scratch_bytes,
+        "parameters": sum(sizes) + held,
+        "weights_bytes": held_bytes
+        + sum(size * _itemsize(dtype) for size, (dtype, *_) in zip(sizes, weights.values(), strict=True)),
+        "run_bytes": native.scratch_bytes,
     }
+
+
+def _described(info: ValueInfo) -> dict[str, Any]:
+    return {**info._asdict(), "kind": info.kind}
 
 
 def _package(path: Path) -> dict[str, Any]:
@@ -227,7 +236,13 @@ def _shape(shape: Sequence[int | str]) -> str:
 
 
 def _io(info: Mapping[str, Any]) -> str:
-    text = f"{info['name']} {info['dtype']} {_shape(info['shape'])}"
+    kind, dtype = info.get("kind", "tensor"), info["dtype"]
+    shape = "" if "sequence" in kind or "map" in kind else f" {_shape(info['shape'])}"
+    if kind == "strings":
+        dtype = kind
+    elif kind != "tensor":
+        dtype = f"{kind} {'to' if 'map' in kind else 'of'} {'strings' if dtype == 'object' else dtype}"
+    text = f"{info['name']} {dtype}{shape}"
     if "scale" in info:
         text += f" = (q − {info['zero_point']}) × {info['scale']:g}, {_shape(info['model_shape'])} without padding"
     return text

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from triune import _native
 from triune._arrays import model_integers, reals_at_border
+from triune._values import first_rows, joined
 from triune.axelera.runtime import Connection, Context, Profile, TensorInfo, _manifest
 from triune.cli.data import Input
 from triune.errors import FileError
@@ -24,6 +25,7 @@ class Pipeline:
 
     def __init__(self, path: Path, device: int | str | None, threads: int) -> None:
         """Load the package whose `model.json` is at `path` onto a device (None: the first that is free)."""
+        _check_cards(path)
         self._context = Context()
         try:
             if not (path.parent / _manifest.FILE).exists():
@@ -67,23 +69,29 @@ class Pipeline:
         # One run takes as many along the first axis as the model has there: rows, where they are no images.
         self._batch = max(self._package.batch, *first) if len(first) == 1 else self._package.batch
 
-    def run(self, arrays: dict[str, Tensor], progress: Callable[[int, int], None]) -> dict[str, Tensor]:
+    def run(self, arrays: dict[str, Tensor], progress: Callable[[int, int], None]) -> dict[str, Any]:
         """Run every image, a batch at a time; `progress` is called with images done and to do."""
         count = len(next(iter(arrays.values()))) if arrays else 0
         if count == 0:
             raise ValueError("inputs: expected at least one image, got none")
-        parts: dict[str, list[Tensor]] = {}
+        parts: dict[str, list[Any]] = {}
         for first in range(0, count, self._batch):
             # A last batch that is not full repeats its last image.
             pick = np.minimum(np.arange(first, first + self._batch), count - 1)
             kept = min(self._batch, count - first)
             for name, array in self._run_batch({name: array[pick] for name, array in arrays.items()}).items():
                 # A result whose first axis is not the batch is whole, one per run.
+                if not isinstance(array, np.ndarray):
+                    parts.setdefault(name, []).append(first_rows(array, kept, self._batch))
+                    continue
                 of_images = array.ndim > 0 and len(array) == self._batch
                 whole = array if count == 1 and array.ndim else array[None]
                 parts.setdefault(name, []).append(array[:kept] if of_images else whole)
             progress(first + kept, count)
-        return {name: np.concatenate(arrays) for name, arrays in parts.items()}
+        return {
+            name: np.concatenate(found) if isinstance(found[0], np.ndarray) else joined(name, found)
+            for name, found in parts.items()
+        }
 
     def _run_batch(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         if self._before:
@@ -121,6 +129,20 @@ class Pipeline:
     ) -> None:
         """Free the card."""
         self.close()
+
+
+def _check_cards(path: Path) -> None:
+    """Raise ValueError, with the cure, if there are cards and none of them is of the package's device."""
+    package = _native.Package(path)
+    target = package.target
+    cards = sorted({card.device for card in _native.cards()})
+    # A package with a device of one's own brings its card along.
+    if cards and target not in cards and package.device is None:
+        raise ValueError(
+            f"{path.parent} is a package for {target}, and there are virtual cards of {', '.join(cards)} only: triune profile, "
+            f"report and explore show what it costs; to run it, compile its model with --target {target} --format icraft, "
+            "docs/icraft.md"
+        )
 
 
 def _shape(extents: list[int | str]) -> tuple[int, ...]:

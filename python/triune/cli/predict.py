@@ -91,6 +91,9 @@ def _run(options: argparse.Namespace) -> int:
     session = Session(options.model)
     stored = ModelInfo(Preprocess.imagenet()) if options.imagenet else session.info
     how = replace(chosen(options, stored, session.inputs), reducing_gap=options.reducing_gap)
+    plain = how == chosen(argparse.Namespace(), ModelInfo(), session.inputs)
+    # Of a model of arrays, options that say how pictures become inputs are an error.
+    arrays = plain and (len(session.inputs) != 1 or how.frame(*session.inputs[0]) is None)
     files = list(chain.from_iterable(map(files_of, options.sources)))
     with Progress(verbose=options.verbose) as progress:
         predictions = predict(
@@ -99,7 +102,7 @@ def _run(options: argparse.Namespace) -> int:
             batch=options.batch,
             workers=options.workers,
             threads=options.threads,
-            preprocess=how,
+            preprocess=None if arrays else how,
             outputs=options.outputs,
             top_k=options.top or None,
             labels=options.labels,

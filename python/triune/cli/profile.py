@@ -126,5 +126,6 @@ def _each(name: str, values: list[T], packages: list[Path]) -> list[T]:
     if len(values) == 1:
         return values * len(packages)
     if len(values) != len(packages):
-        raise ValueError(f"{name}: expected 1 or {len(packages)} values, one per package, got {len(values)}")
+        expected = "1 value" if len(packages) == 1 else f"1 or {len(packages)} values, one per package"
+        raise ValueError(f"{name}: expected {expected}, got {len(values)}")
     return values

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
@@ -97,7 +98,7 @@ class _Runner(Protocol):
     @property
     def inputs(self) -> Sequence[Input]: ...
 
-    def run(self, arrays: dict[str, Tensor], progress: Callable[[int, int], None]) -> dict[str, Tensor]: ...
+    def run(self, arrays: dict[str, Any], progress: Callable[[int, int], None]) -> dict[str, Any]: ...
 
     def profile(self) -> object: ...
 
@@ -114,29 +115,36 @@ class _OnCPU:
         self._session = Session(path, threads=threads)
         # An open extent is the batch, in front; others are as the arrays have them.
         self.inputs = [
-            Input(info.name, tuple(each if isinstance(each, int) else 1 for each in info.shape), info.dtype)
+            Input(
+                info.name,
+                None if info.shape == ("...",) else tuple(each if isinstance(each, int) else 1 for each in info.shape),
+                info.dtype,
+                info.kind,
+                # Features that are missing are NaN.
+                finite=False,
+            )
             for info in self._session.inputs
         ]
-        self._last: dict[str, Tensor] = {}
+        self._last: dict[str, Any] = {}
 
-    def run(self, arrays: dict[str, Tensor], progress: Callable[[int, int], None]) -> dict[str, Tensor]:
+    def run(self, arrays: dict[str, Any], progress: Callable[[int, int], None]) -> dict[str, Any]:
         import numpy as np
 
-        count, fixed = len(next(iter(arrays.values()))), self._session.inputs[0].shape[0]
-        step = fixed if isinstance(fixed, int) else count
-        parts: dict[str, list[Tensor]] = {}
+        from triune._values import first_rows, joined
+
+        rows = {info.name for info, item in zip(self._session.inputs, self.inputs, strict=True) if item.has_rows}
+        count = next((len(array) for name, array in arrays.items() if name in rows), 1)
+        extents = [info.shape[0] for info in self._session.inputs if info.name in rows]
+        step = next((each for each in extents if isinstance(each, int)), count)
+        parts: dict[str, list[Any]] = {}
         for first in range(0, count, step):
             # A last batch that is not full repeats its last image.
             pick, kept = np.minimum(np.arange(first, first + step), count - 1), min(step, count - first)
-            self._last = {name: array[pick] for name, array in arrays.items()}
-            for info, array in zip(self._session.outputs, self._session.run(self._last), strict=True):
-                parts.setdefault(info.name, []).append(array[:kept] if array.ndim and len(array) == step else array)
+            self._last = {name: array[pick] if name in rows else array for name, array in arrays.items()}
+            for info, value in zip(self._session.outputs, self._session.run(self._last), strict=True):
+                parts.setdefault(info.name, []).append(first_rows(value, kept, step))
             progress(first + kept, count)
-        return {
-            # Of an output without axes, one of each batch.
-            name: found[0] if len(found) == 1 else np.concatenate(found) if found[0].ndim else np.stack(found)
-            for name, found in parts.items()
-        }
+        return {name: joined(name, found) for name, found in parts.items()}
 
     def profile(self) -> object:
         return self._session.profile(self._last)
@@ -148,6 +156,7 @@ class _OnCPU:
 def _run(options: argparse.Namespace) -> int:
     from triune._files import replaced, stream
     from triune._model_info import labels_of
+    from triune._values import numbers_of
     from triune.cli.answers import Told
     from triune.cli.data import feeds, load_all
 
@@ -165,26 +174,28 @@ def _run(options: argparse.Namespace) -> int:
         progress("loading")
         runner = _runner(path, options)
         try:
-            how = chosen(options, stored, [(item.name, item.dtype, item.shape) for item in runner.inputs])
+            how = chosen(options, stored, [(item.name, item.dtype, item.shape or ()) for item in runner.inputs])
             arrays, places, named = load_all(options.input, runner.inputs, how)
             results = runner.run(feeds(arrays, runner.inputs), lambda done, of: progress(f"image {done} of {of}"))
             profile = str(runner.profile()) if options.profile else ""
         finally:
             runner.close()
     item = runner.inputs[0] if len(runner.inputs) == 1 else None
-    frame = how.frame(item.name, item.dtype, item.shape) if item else None
-    told = Told(results, frame, labels if labels is not None else stored.labels, how, places, options)
+    frame = how.frame(item.name, item.dtype, item.shape or ()) if item else None
+    told = Told(numbers_of(results), frame, labels if labels is not None else stored.labels, how, places, options)
     if options.draw:
         told.draw(options.draw)
+    # Before the first byte: what no file holds is told, and nothing is written.
+    saved = _saved(results) if options.output else {}
     if to_stdout:
-        _save(stream(sys.stdout.buffer), results)
+        _save(stream(sys.stdout.buffer), saved)
     elif options.output:
         with replaced(options.output) as file:
             # Not by keyword: a tensor may be named as an argument of numpy's is.
-            _save(file, results)
+            _save(file, saved)
     else:
-        for name, array in results.items():
-            for line in _summary(name, array, named, labels, stored.labels):
+        for name, value in results.items():
+            for line in _summary(name, value, named, labels, stored.labels):
                 print(line)
         for line in told.lines(named):
             print(line)
@@ -198,20 +209,23 @@ def _runner(path: Path, options: argparse.Namespace) -> _Runner:
         if options.device is not None:
             raise ValueError(f"--device is for packages; triune compile {path} -o DIR makes one of the model")
         return _OnCPU(path, options.threads)
-    from triune import _native
     from triune.cli.pipeline import Pipeline
 
-    package = _native.Package(path / "model.json" if path.is_dir() else path)
-    target = package.target
-    cards = sorted({card.device for card in _native.cards()})
-    # A package with a device of one's own brings its card along.
-    if cards and target not in cards and package.device is None:
-        raise ValueError(
-            f"{path} is a package for {target}, and there are virtual cards of {', '.join(cards)} only: triune profile, report "
-            f"and explore show what it costs; to run it, compile its model with --target {target} --format icraft, docs/icraft.md"
-        )
     device = int(options.device) if (options.device or "").isdigit() else options.device
     return Pipeline(path / "model.json" if path.is_dir() else path, device, options.threads)
+
+
+def _saved(results: dict[str, Any]) -> dict[str, Tensor]:
+    """Return the arrays of a file with all results."""
+    from triune._values import named_arrays
+
+    arrays: dict[str, Tensor] = {}
+    for output, value in results.items():
+        for name, array in named_arrays(output, value):
+            if name in arrays:
+                raise ValueError(f"output {output!r}: another output has an array {name!r} in the file already")
+            arrays[name] = array
+    return arrays
 
 
 def _save(file: BinaryIO, results: dict[str, Tensor]) -> None:
@@ -227,30 +241,63 @@ def _save(file: BinaryIO, results: dict[str, Tensor]) -> None:
 
 def _summary(
     name: str,
-    array: Tensor,
+    value: Any,
     files: Sequence[str] = (),
     labels: Sequence[str] | None = None,
     stored: Sequence[str] = (),
 ) -> Iterator[str]:
-    """Yield a line on the whole, and for scores of classes, (N, C) or (N, C, 1, 1), one per image with the best."""
-    if not array.size:
-        yield f"{name}: {array.dtype} {array.shape} empty"
+    """Yield a line on the whole, and for scores of classes, (N, C) or (N, C, 1, 1), one per image with the best; so for strings
+    and maps of each image.
+    """
+    from triune._values import summary
+
+    yield f"{name}: {summary(value)}"
+    count = 1 if isinstance(value, dict) else len(value) if getattr(value, "ndim", 1) and value is not None else 0
+    index = -1
+    for index, row in enumerate(islice(_rows(name, value, labels, stored), _IMAGES_SHOWN)):
+        image = files[index] if len(files) == count else f"image {index}"
+        yield f"  {image}: {row}"
+    if index >= 0 and count > _IMAGES_SHOWN:
+        yield f"  … {count - _IMAGES_SHOWN} more"
+
+
+def _rows(name: str, value: Any, labels: Sequence[str] | None, stored: Sequence[str]) -> Iterator[str]:
+    """Yield what is said of each image."""
+    import numpy as np
+
+    from triune._values import are_strings, maps_of
+
+    maps = maps_of(value)
+    if maps is not None:
+        for entries in maps:
+            numbers = all(isinstance(each, int | float) for each in entries.values())
+            best = sorted(entries.items(), key=lambda entry: -entry[1]) if numbers else list(entries.items())
+            more = "" if len(best) <= _CLASSES_SHOWN else f", … {len(best) - _CLASSES_SHOWN} more"
+            told = (f"{_told(key)} ({_told(each)})" for key, each in best[:_CLASSES_SHOWN])
+            yield f"{'best ' if numbers else ''}{', '.join(told)}{more}"
         return
-    yield f"{name}: {array.dtype} {array.shape} min {array.min():g} max {array.max():g}"
-    if array.ndim < 2 or array.shape[1] < 2 or array[0].size != array.shape[1]:
+    if not isinstance(value, np.ndarray) or not value.size:
         return
-    if labels is not None and len(labels) != array.shape[1]:
-        raise ValueError(f"--labels: expected {array.shape[1]} lines, one per class of {name!r}, got {len(labels)}")
-    if labels is None and len(stored) == array.shape[1]:
+    if are_strings(value):
+        if value.ndim and value.size == len(value):
+            yield from (_told(str(each)) for each in value.reshape(-1))
+        return
+    if value.ndim < 2 or value.shape[1] < 2 or value[0].size != value.shape[1]:
+        return
+    if labels is not None and len(labels) != value.shape[1]:
+        raise ValueError(f"--labels: expected {value.shape[1]} lines, one per class of {name!r}, got {len(labels)}")
+    if labels is None and len(stored) == value.shape[1]:
         labels = stored
-    scores = array.reshape(array.shape[:2])
-    for index, row in enumerate(scores[:_IMAGES_SHOWN]):
-        best = (-row.astype(float)).argsort(kind="stable")[:_CLASSES_SHOWN]
-        classes = (f"{number if labels is None else labels[number]} ({row[number]:.4g})" for number in best)
-        image = files[index] if len(files) == len(scores) else f"image {index}"
-        yield f"  {image}: best {', '.join(classes)}"
-    if len(scores) > _IMAGES_SHOWN:
-        yield f"  … {len(scores) - _IMAGES_SHOWN} more"
+    for row in value.reshape(value.shape[:2]):
+        order = (-row.astype(float)).argsort(kind="stable")[:_CLASSES_SHOWN]
+        classes = (f"{number if labels is None else labels[number]} ({row[number]:.4g})" for number in order)
+        yield f"best {', '.join(classes)}"
+
+
+def _told(value: object) -> str:
+    from triune._text import short
+
+    return f"{value:.4g}" if isinstance(value, float) else short(repr(value))
 
 
 _IMAGES_SHOWN = 10

@@ -23,8 +23,8 @@ from triune.errors import ArgumentError
 
 __all__ = ["Backend", "Prepared", "prepare", "run_model", "run_node", "supports_device"]
 
-Value = npt.NDArray[Any] | list[npt.NDArray[Any]] | None
-"""A tensor, a sequence, or an optional without content."""
+Value = npt.NDArray[Any] | list[npt.NDArray[Any]] | dict[Any, Any] | None
+"""A tensor, a sequence, a map, or an optional without content."""
 Inputs = Sequence[Value] | Mapping[str, Value] | npt.NDArray[Any]
 """A value per input of the model in the model's order or by name, or the only one."""
 
@@ -56,12 +56,45 @@ class Prepared(BackendRep):
 
 
 def _value(value: Value) -> Value:
-    if value is None:
-        return None
+    if value is None or isinstance(value, dict):
+        return value
     if isinstance(value, list):
         return [np.asarray(array, order="C") for array in value]
     # Numbers by themselves are arrays without axes.
     return np.asarray(value, order="C")
+
+
+def _type_of(name: str, value: Value) -> Any:
+    """Return the type that a model says of an input. Raises ArgumentError where the value does not show it."""
+    helper = onnx.helper
+    if isinstance(value, np.ndarray):
+        text = value.dtype.kind in "OSUT"
+        number = onnx.TensorProto.STRING if text else helper.np_dtype_to_tensor_dtype(value.dtype)
+        return helper.make_tensor_type_proto(number, value.shape)
+    if isinstance(value, list) and value:
+        element = _type_of(name, np.asarray(value[0]))
+        element.tensor_type.ClearField("shape")
+        return helper.make_sequence_type_proto(element)
+    if isinstance(value, dict) and value:
+        key, content = next(iter(value.items()))
+        kinds = {str: onnx.TensorProto.STRING, int: onnx.TensorProto.INT64, float: onnx.TensorProto.FLOAT}
+        if type(key) in (str, int) and type(content) in kinds:
+            return helper.make_map_type_proto(kinds[type(key)], helper.make_tensor_type_proto(kinds[type(content)], []))
+    raise ArgumentError(
+        f"run_node: input {name!r}: expected an array, a list of arrays or a dict of str or int to str, int or float, with "
+        "elements; run optionals and what is empty as a model, which says their types"
+    )
+
+
+def _newest(node: onnx.NodeProto) -> int:
+    """Return the newest version of a node's operator that is not deprecated; 1 for one that the onnx package does not know."""
+    schemas = onnx.defs.get_all_schemas_with_history()
+    versions = [
+        schema.since_version
+        for schema in schemas
+        if (schema.domain, schema.name) == (node.domain, node.op_type) and not schema.deprecated
+    ]
+    return max(versions, default=1)
 
 
 class Backend(_Backend):
@@ -101,9 +134,12 @@ class Backend(_Backend):
         outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> tuple[npt.NDArray[Any], ...]:
-        """Run one operator on arrays, in the newest operator set unless `opset_version` says which.
+        """Run one operator on arrays, sequences of them and maps, in the newest operator set of ONNX's own unless `opset_version`
+        says which; one of another domain in its newest version that is not deprecated.
 
-        Types and extents of the results follow from the operator: `outputs_info` is not needed.
+        Types and extents of the results follow from the operator: `outputs_info` is not needed. Raises
+        `triune.errors.ArgumentError` for optionals without content, and sequences and maps without elements: their types show in
+        a model only.
         """
         del outputs_info
         opset = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
@@ -111,21 +147,15 @@ class Backend(_Backend):
         if isinstance(inputs, np.ndarray):
             inputs = [inputs]
         values = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(given, inputs, strict=True))
-        arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-        if len(arrays) < len(values):
-            raise ArgumentError("run_node: inputs are arrays; what takes sequences or optionals is run as a model")
         helper = onnx.helper
-        feeds = [
-            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-            for name, array in arrays.items()
-        ]
+        feeds = [helper.make_value_info(name, _type_of(name, value)) for name, value in values.items()]
         results = [onnx.ValueInfoProto(name=name) for name in node.output if name]
         graph = helper.make_graph([node], "node", feeds, results)
-        imports = [helper.make_opsetid(node.domain, opset if node.domain in ("", "ai.onnx") else 1)]
+        imports = [helper.make_opsetid("", opset)]
         if node.domain not in ("", "ai.onnx"):
-            imports.append(helper.make_opsetid("", opset))
+            imports.append(helper.make_opsetid(node.domain, _newest(node)))
         model = helper.make_model(graph, opset_imports=imports)
-        return cls.run_model(onnx.shape_inference.infer_shapes(model), arrays, device, **kwargs)
+        return cls.run_model(onnx.shape_inference.infer_shapes(model), values, device, **kwargs)
 
 
 prepare = Backend.prepare

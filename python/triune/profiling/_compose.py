@@ -15,7 +15,9 @@ from typing import Any
 
 from triune import _native
 from triune._files import replaced_text, write_text
-from triune.profiling._model import Span, check_clock
+from triune._text import short
+from triune.errors import ArgumentError
+from triune.profiling._model import Span, check_clock, check_number
 from triune.profiling._table import LEAST_WIDTH, shorten
 
 __all__ = ["Composition", "InstanceTimes", "Run", "Workload", "activity", "compose"]
@@ -213,8 +215,9 @@ def compose(workloads: Sequence[Workload], *, seconds: float = 0.1, clock_mhz: i
     """
     if not workloads:
         raise ValueError("workloads: expected at least one")
+    check_number("seconds", seconds)
     if not 0 < seconds <= 3600:
-        raise ValueError(f"seconds: expected up to 3600, got {seconds}")
+        raise ValueError(f"seconds: expected more than 0 and at most 3600, got {seconds}")
     rows: list[tuple[str, _native.Estimate, list[int], int, int, int]] = []
     core = 0
     for workload in workloads:
@@ -222,6 +225,12 @@ def compose(workloads: Sequence[Workload], *, seconds: float = 0.1, clock_mhz: i
         file = path / "model.json" if path.is_dir() else path
         estimate = _native.Estimate(_native.Package(file))
         name = file.resolve().parent.name
+        counts: list[tuple[str, object]] = [("instances", workload.instances), ("depth", workload.depth)]
+        for what, value in counts:
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise ArgumentError(f"{name}: {what}: expected an integer, got {short(repr(value))}")
+        if workload.rate is not None:
+            check_number(f"{name}: rate", workload.rate)
         if not 1 <= workload.instances <= MOST_INSTANCES:
             raise ValueError(f"{name}: expected 1 to {MOST_INSTANCES} instances, got {workload.instances}")
         if not 1 <= workload.depth <= MOST_INSTANCES:

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -492,9 +493,18 @@ class Profile:
         write_report(self, Path(path))
 
 
+def check_number(what: str, value: object) -> None:
+    """Raise ArgumentError, which begins with `what`, for what is no number."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise ArgumentError(f"{what}: expected a number, got {short(repr(value))}")
+
+
 def check_clock(clock_mhz: int | None) -> None:
     """Raise ArgumentError for a number that is no clock of anything."""
-    if clock_mhz is not None and not 1 <= clock_mhz < 1 << 32:
+    if clock_mhz is None:
+        return
+    check_number("clock_mhz", clock_mhz)
+    if not 1 <= clock_mhz < 1 << 32:
         raise ArgumentError(f"clock_mhz: expected a clock in MHz, 1 to {(1 << 32) - 1}, got {clock_mhz}")
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from triune._values import as_array, keys_of
 from triune.quantization._model import Array
 
 __all__ = ["OutputCheck", "check_outputs", "sqnr"]
@@ -38,16 +40,16 @@ class OutputCheck:
 
     name: str
     sqnr: float
-    """Signal to quantization noise in dB, over all samples; infinite if nothing differs, NaN for integers."""
+    """Signal to quantization noise in dB, over all samples; infinite if nothing differs, NaN for integers and strings."""
     channel_sqnr: float
     """The same, each channel's noise against its own signal, over the channels that say something; as `sqnr` where an output
     has no channels. Pixels do not drown scores here."""
     cosine: float
     """Cosine of the angle between the two."""
     max_error: float
-    """The largest absolute difference."""
+    """The largest absolute difference; NaN for strings."""
     equal: float
-    """The share of values that are the same, which is what counts for integers."""
+    """The share of values that are the same, which is what counts for integers and strings."""
     fault: str
     """What is wrong, in words; empty if nothing is."""
 
@@ -75,14 +77,23 @@ def cosine(reference: Array, other: Array) -> float:
 
 
 def check_outputs(
-    reference: Iterable[Mapping[str, Array]], other: Iterable[Mapping[str, Array]], names: Sequence[str]
+    reference: Iterable[Mapping[str, Any]], other: Iterable[Mapping[str, Any]], names: Sequence[str]
 ) -> list[OutputCheck]:
-    """Compare results of the two models, a dict of outputs per sample."""
+    """Compare results of the two models, a dict of outputs per sample; what is no array is compared as `as_array` has it."""
     mine, theirs = list(other), list(reference)
     checks = []
     for name in names:
-        pairs = [(a[name], b[name]) for a, b in zip(theirs, mine, strict=True)]
+        values = [(a[name], b[name]) for a, b in zip(theirs, mine, strict=True)]
         none = float("nan")
+        try:
+            pairs = [(as_array(a), as_array(b)) for a, b in values]
+            same_keys = all(keys_of(a) == keys_of(b) for a, b in values)
+        except ValueError as error:
+            checks.append(OutputCheck(name, none, none, none, none, none, str(error)))
+            continue
+        if not same_keys:
+            checks.append(OutputCheck(name, none, none, none, none, 0.0, "its maps have other keys than in float"))
+            continue
         if any(a.shape != b.shape for a, b in pairs):
             # How many boxes are left, say: that may differ, but not be none where there were some.
             empty = any(a.size for a, _ in pairs) and not any(b.size for _, b in pairs)
@@ -98,7 +109,7 @@ def check_outputs(
             checks.append(OutputCheck(name, none, none, none, none, 0.0, "it has values that are infinite or NaN"))
             continue
         same = float((reals == found).mean()) if reals.size else 1.0
-        most = float(np.abs(reals.astype(np.float64) - found).max(initial=0))
+        most = none if reals.dtype == object else float(np.abs(reals.astype(np.float64) - found).max(initial=0))
         if reals.dtype.kind != "f":
             fault = f"{1 - same:.0%} of its values are others than in float" if same < _LEAST_AGREEMENT else ""
             checks.append(OutputCheck(name, none, none, none, most, same, fault))

@@ -20,6 +20,8 @@ import numpy as np
 from triune._detections import BoxOutputs, Detections, Matches, find_box_outputs, match
 from triune._files import write_text
 from triune._session import Feeds
+from triune._text import short
+from triune._values import as_array, keys_of
 from triune.errors import ArgumentError
 from triune.quantization._equalize import noted_factors
 from triune.quantization._model import Array, read
@@ -59,6 +61,8 @@ class OutputDifference:
     """The share of values that are the same to the bit."""
     top1: float | None
     """For scores of classes, the share of images with the same best one."""
+    strings: bool = False
+    """Whether it is of strings, of which `equal` alone says something: the other numbers are NaN."""
 
 
 @dataclass(frozen=True)
@@ -144,8 +148,14 @@ def _output_lines(outputs: Sequence[OutputDifference]) -> list[str]:
     for output in outputs:
         best = "" if output.top1 is None else f"{output.top1:.1%}"
         numbers = f"{output.sqnr:>8.1f}  {output.cosine:>8.5f}  {output.max_error:>10.4g}  {output.equal:>7.1%}  {best}"
+        if output.strings:
+            numbers = f"{'-':>8}  {'-':>8}  {'-':>10}  {output.equal:>7.1%}"
         lines.append(f"  {output.name:<{width}}  {numbers}".rstrip())
     return lines
+
+
+def _told(keys: list[Any] | None) -> str:
+    return "none" if keys is None else short(str(keys))
 
 
 def _layer_lines(layers: Sequence[LayerDifference]) -> list[str]:
@@ -304,8 +314,15 @@ class _Sums:
     most: float = 0.0
     equal: int = 0
     count: int = 0
+    strings: bool = False
 
     def add(self, reference: Array, other: Array) -> None:
+        self.equal += int((reference == other).sum())
+        self.count += reference.size
+        if reference.dtype == object or other.dtype == object:
+            self.strings = True
+            self.signal = self.other = self.most = math.nan
+            return
         a, b = reference.reshape(-1).astype(np.float64), other.reshape(-1).astype(np.float64)
         apart = a - b
         self.signal += float(a @ a)
@@ -313,17 +330,19 @@ class _Sums:
         self.product += float(a @ b)
         self.noise += float(apart @ apart)
         self.most = max(self.most, float(np.abs(apart).max(initial=0)))
-        self.equal += int((a == b).sum())
-        self.count += a.size
 
     @property
     def sqnr(self) -> float:
+        if self.strings:
+            return math.nan
         if self.noise == 0:
             return math.inf
         return 10 * math.log10(self.signal / self.noise) if self.signal > 0 else -math.inf
 
     @property
     def cosine(self) -> float:
+        if self.strings:
+            return math.nan
         length = math.sqrt(self.signal * self.other)
         return self.product / length if length > 0 else float(self.signal == self.other)
 
@@ -376,10 +395,14 @@ class _Comparing:
                 self._add(pair, results)
             for index, model in enumerate(self._models):
                 if isinstance(model, _Onnx):
+                    own = self._own(index, results)
                     for name, values in model.run_optimized(fed).items():
-                        key = (index, name)
-                        self._levels.setdefault(key, _Sums()).add(results[index][name], values)
-                        largest = float(np.abs(results[index][name].astype(np.float64)).max(initial=0))
+                        key, other = (index, name), as_array(values)
+                        if other.shape != own[name].shape or other.dtype == object:
+                            # Where extents depend on data, or there is no size of a difference, the pair's lines tell.
+                            continue
+                        self._levels.setdefault(key, _Sums()).add(own[name], other)
+                        largest = float(np.abs(own[name].astype(np.float64)).max(initial=0))
                         self._largest[key] = max(self._largest.get(key, 0), largest)
         if not count:
             raise ValueError("inputs: expected at least one sample, got none")
@@ -395,10 +418,16 @@ class _Comparing:
             notes=tuple(self._notes()),
         )
 
-    def _own(self, index: int, results: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
-        return {name: results[index][name] for name in self._models[index].outputs}
+    def _own(self, index: int, results: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
+        own = {}
+        for name in self._models[index].outputs:
+            try:
+                own[name] = as_array(results[index][name])
+            except ValueError as error:
+                raise ArgumentError(f"{self._names[index]}: output {name!r}: {error}") from None
+        return own
 
-    def _add(self, pair: _Pair, results: Sequence[Mapping[str, Array]]) -> None:
+    def _add(self, pair: _Pair, results: Sequence[Mapping[str, Any]]) -> None:
         mine, theirs = self._own(pair.first, results), self._own(pair.second, results)
         shared = [name for name in mine if name in theirs]
         if not shared:
@@ -407,6 +436,12 @@ class _Comparing:
                 f"{', '.join(mine)}: none in common"
             )
         for name in shared:
+            keys = [keys_of(results[index][name]) for index in (pair.first, pair.second)]
+            if keys[0] != keys[1]:
+                raise ArgumentError(
+                    f"{self._names[pair.second]}: output {name!r} has the keys {_told(keys[1])}, in {self._names[pair.first]} "
+                    f"{_told(keys[0])}"
+                )
             if mine[name].shape != theirs[name].shape:
                 raise ArgumentError(
                     f"{self._names[pair.second]}: output {name!r} has the shape {theirs[name].shape}, in "
@@ -418,6 +453,8 @@ class _Comparing:
                 pair.best.setdefault(name, []).append(float((rows[0] == rows[1]).mean()))
         for name in pair.tensors:
             a, b = results[pair.first][name], results[pair.second][name]
+            if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
+                continue
             if a.shape == b.shape and a.dtype.kind == b.dtype.kind == "f":
                 pair.layers[name].add(a, b)
         boxes = self._boxes
@@ -431,7 +468,7 @@ class _Comparing:
             best = pair.best.get(name)
             top1 = None if best is None else sum(best) / len(best)
             equal = sums.equal / max(1, sums.count)
-            outputs.append(OutputDifference(name, sums.sqnr, sums.cosine, sums.most, equal, top1))
+            outputs.append(OutputDifference(name, sums.sqnr, sums.cosine, sums.most, equal, top1, sums.strings))
         reference = self._models[pair.first]
         kinds = reference.kinds if isinstance(reference, _Onnx) else {}
         layers = [

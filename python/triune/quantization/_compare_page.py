@@ -37,6 +37,9 @@ def _cards(comparison: Comparison) -> str:
     for difference in comparison.differences:
         pair = f"{difference.other} against {difference.reference}"
         for output in difference.outputs:
+            if output.strings:
+                rows.append((f"{output.name}: {pair}", f"{output.equal:.1%}", "of the strings are the same"))
+                continue
             small = f"cosine {output.cosine:.5f}, error up to {output.max_error:.4g}"
             if output.top1 is not None:
                 small = f"top-1 the same in {output.top1:.1%}; {small}"

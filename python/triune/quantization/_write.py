@@ -321,8 +321,9 @@ class _Writer:
             self._put_weights(node, copy, width)
 
     def _made_name(self, name: str) -> str:
-        """Return what the operator that makes an integer tensor calls it before it is rounded."""
-        return f"{name}_real" if name in self._network.outputs else name
+        """Return what a tensor is called before it is rounded: an output that is made as integers is so behind rounding."""
+        rounded = name in self._network.outputs and self._layout.made_with(name) is not None
+        return f"{name}_real" if rounded else name
 
     def _real_name(self, name: str, width: int) -> str:
         """Return what a tensor is called when it has been rounded to integers of this width."""

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use triune_graph::{Graph, NodeId, Op, ValueId};
+use triune_graph::{Graph, NodeId, Op, ValueId, ValueKind};
 use triune_tensor::{DType, QuantParams, Shape};
 
 use super::{Crossings, Reasons, is_device};
@@ -65,8 +65,10 @@ pub struct Crossing {
 pub struct Given {
     /// Its name.
     pub name: String,
-    /// What callers get.
+    /// What callers get, or the numbers of the strings that they do.
     pub dtype: DType,
+    /// Whether these are strings.
+    pub strings: bool,
     /// Its extents in the model's order of axes, of one image.
     pub shape: Shape,
     /// What integers behind it mean, if it is no more than these dequantized.
@@ -129,7 +131,8 @@ impl Report {
                         Some((dtype, prepared.border_params(node)?))
                     });
                 let (dtype, shape) = (value.dtype?, value.fixed_shape()?);
-                Some(Given { name: value.name.clone(), dtype, shape, quant })
+                let strings = value.kind == ValueKind::Strings;
+                Some(Given { name: value.name.clone(), dtype, strings, shape, quant })
             })
             .collect();
         report

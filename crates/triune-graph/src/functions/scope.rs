@@ -174,6 +174,13 @@ impl<'s, 'g> Scope<'s, 'g> {
         self.constant(Constant::from_i64(shape, values).expect("as many elements as the shape says"))
     }
 
+    /// A list of strings, by their numbers.
+    pub(crate) fn words(&mut self, numbers: &[i64]) -> ValueId {
+        let id = self.list(numbers);
+        self.inference.makes_strings(id);
+        id
+    }
+
     /// A list of reals, each rounded to the type once; f32 where the type is one of integers.
     pub(crate) fn floats(&mut self, values: &[f64], dtype: DType) -> ValueId {
         self.numbers(values, if dtype.is_float() { dtype } else { DType::F32 })

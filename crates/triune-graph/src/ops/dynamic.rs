@@ -103,6 +103,20 @@ pub enum SequenceOp {
 }
 
 impl Hosted {
+    /// Numbers that the operator itself has of what was learned, and their bytes; those of networks within are not counted.
+    pub fn held(&self) -> [u64; 2] {
+        match self {
+            Self::Trees(op) => op.forests.held(),
+            Self::SupportVectors(op) => op.held(),
+            Self::Dictionary(op) => {
+                let each = op.from.bytes() + op.to.bytes();
+                [2 * op.table.len() as u64, (each * op.table.len()) as u64]
+            }
+            Self::OneHotEncoder(op) => [op.places.len() as u64, 8 * op.places.len() as u64],
+            _ => [0; 2],
+        }
+    }
+
     /// The operator's name in ONNX, or ours where ONNX has none.
     pub(crate) fn name(&self) -> &'static str {
         match self {

@@ -323,6 +323,23 @@ impl Forests {
         self.wide.get().ok_or_else(|| Error::Graph("trees of no type".into()))
     }
 
+    /// Numbers that the trees have, of splits and of leaves, and their bytes.
+    pub(super) fn held(&self) -> [u64; 2] {
+        fn count<T>(forest: &Forest<T>) -> [u64; 2] {
+            let leaf = |node: &&TreeNode<T>| node.word & TreeNode::<T>::LEAF != 0;
+            let leaves = forest.nodes.iter().filter(leaf).count();
+            let said = if forest.weights.is_empty() { leaves } else { forest.weights.len() };
+            let sets: usize = forest.sets.iter().map(Vec::len).sum();
+            let all = (forest.nodes.len() - leaves + said + sets + forest.base.len()) as u64;
+            [all, all * size_of::<T>() as u64]
+        }
+        match (&self.narrow, self.wide.get()) {
+            (Some(narrow), _) => count(narrow),
+            (None, Some(wide)) => count(wide),
+            (None, None) => [0; 2],
+        }
+    }
+
     /// Features that splits look at are below this.
     pub fn features(&self) -> usize {
         let wide = self.wide.get().map(|forest| forest.features);

@@ -129,6 +129,20 @@ impl SupportVectors {
         Ok(rows)
     }
 
+    /// Numbers that it has, and their bytes.
+    pub(super) fn held(&self) -> [u64; 2] {
+        let more = match &self.machine {
+            Machine::Regressor { coefficients, .. } => coefficients.len() + 1,
+            Machine::Classifier(own) => {
+                own.coefficients.len()
+                    + own.rho.len()
+                    + own.probability.as_ref().map_or(0, |pairs| 2 * pairs.len())
+            }
+        };
+        let count = (self.vectors.len() + more) as u64;
+        [count, 4 * count]
+    }
+
     /// Whether there are coefficients of features, rather than vectors.
     fn is_linear(&self) -> bool {
         match &self.machine {

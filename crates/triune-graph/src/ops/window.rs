@@ -90,8 +90,14 @@ impl Axis {
     /// With the places that the window has over its padding.
     pub(crate) fn placed(mut self, ceil_mode: bool) -> Option<Self> {
         let behind = i64::try_from(self.extent).ok()?.checked_add(self.before)?;
-        let room = usize::try_from(behind.checked_add(self.behind)?).ok()?.checked_sub(self.reach()?)?;
-        self.out = if ceil_mode { room.div_ceil(self.stride) } else { room / self.stride } + 1;
+        let (room, reach) = (usize::try_from(behind.checked_add(self.behind)?).ok()?, self.reach()?);
+        self.out = match room.checked_sub(reach) {
+            Some(steps) if ceil_mode => steps.div_ceil(self.stride) + 1,
+            Some(steps) => steps / self.stride + 1,
+            // One that hangs over by less than a step.
+            None if ceil_mode && reach - room < self.stride => 1,
+            None => return None,
+        };
         // A window that would start in the padding behind the input does not count.
         if ceil_mode && signed((self.out - 1).checked_mul(self.stride)?) >= behind {
             self.out -= 1;
@@ -147,6 +153,12 @@ mod tests {
         assert_eq!(axis(224, 7, 2, 1).output(3, 3, false), Some(112));
         assert_eq!(axis(10, 3, 1, 3).output(0, 0, false), Some(4));
         assert_eq!(axis(2, 3, 1, 1).output(0, 0, false), None);
+        assert_eq!(
+            [1, 2, 3].map(|stride| axis(2, 3, stride, 1).output(0, 0, true)),
+            [None, Some(1), Some(1)]
+        );
+        assert_eq!([2, 3].map(|stride| axis(2, 4, stride, 1).output(0, 0, true)), [None, Some(1)]);
+        assert_eq!(axis(0, 3, 4, 1).output(0, 0, true), Some(0));
         assert_eq!(axis(usize::MAX, 3, 1, 1).output(1, 1, false), None);
         // 13 columns, window 3, step 2: the last window of 111 → 55 (floor) or 56 (ceil, half outside).
         assert_eq!(axis(112, 3, 2, 1).output(0, 0, false), Some(55));

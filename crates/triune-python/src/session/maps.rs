@@ -19,6 +19,10 @@ pub(super) fn given(name: &str, object: &Bound<'_, PyAny>, info: &ValueInfo, map
         let got = got.get_type().name().map_or_else(|_| "something else".into(), |name| name.to_string());
         error::argument(format!("{name}: expected {expected}, got {got}"))
     };
+    let half = |what: &str, text: &Bound<'_, PyAny>| -> PyErr {
+        let text = text.repr().map_or_else(|_| "a string".into(), |text| text.to_string());
+        error::argument(format!("{name}: expected {what} of Unicode, got {text} with half a surrogate pair"))
+    };
     let Ok(dict) = object.cast::<PyDict>() else { return Err(fail("a dict", object)) };
     let count = dict.len();
     let room = error::out_of_memory;
@@ -27,7 +31,7 @@ pub(super) fn given(name: &str, object: &Bound<'_, PyAny>, info: &ValueInfo, map
         array::heed_signals(object.py(), index)?;
         let own = if map.string_keys {
             let key = key.cast::<PyString>().map_err(|_| fail("keys of str", &key))?;
-            Key::Text(key.to_str()?.into())
+            Key::Text(key.to_str().map_err(|_| half("keys", key))?.into())
         } else {
             Key::Integer(key.extract().map_err(|_| fail("keys of int", &key))?)
         };
@@ -39,7 +43,7 @@ pub(super) fn given(name: &str, object: &Bound<'_, PyAny>, info: &ValueInfo, map
         let mut texts = memory::with_room(count).map_err(room)?;
         for (_, value) in &entries {
             let value = value.cast::<PyString>().map_err(|_| fail("values of str", value))?;
-            texts.push(Arc::from(value.to_str()?));
+            texts.push(Arc::from(value.to_str().map_err(|_| half("values", value.as_any()))?));
         }
         MapElements::Strings(StringTensor { shape, texts })
     } else {

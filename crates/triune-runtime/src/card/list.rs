@@ -201,7 +201,7 @@ impl CardSpec {
                 .map_err(|problems| Error::Device { problem: target::told(place, &problems) })?;
             return Ok(vec![Self::of_device(&Arc::new(device), "", 0)]);
         }
-        let file: File = toml::from_str(text).map_err(|error| wrong(origin, error.to_string()))?;
+        let file: File = toml::from_str(text).map_err(|error| wrong(origin, in_words(&error.to_string())))?;
         if file.card.len() > MAX_CARDS {
             return Err(wrong(
                 origin,
@@ -251,6 +251,18 @@ impl CardSpec {
         }
         Ok(())
     }
+}
+
+/// What a reader of TOML says, with words for the types of fields.
+fn in_words(text: &str) -> String {
+    let words = [
+        ("expected usize", "expected a whole number of 0 or more"),
+        ("expected u64", "expected a whole number of 0 or more"),
+        ("expected u32", "expected a whole number of 0 or more"),
+        ("expected f64", "expected a number"),
+        ("expected a sequence", "expected a list"),
+    ];
+    words.iter().fold(text.to_owned(), |text, (of, said)| text.replace(of, said))
 }
 
 /// Whether a TOML text has what descriptions of devices have, and no cards.

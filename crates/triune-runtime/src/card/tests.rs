@@ -52,6 +52,7 @@ fn a_file_describes_cards() {
         ("[[card]]\nname = '../x'", "name"),
         ("[[card]]\nname = ''", "name"),
         ("[[card]]\nsub_devices = 0", "sub_devices"),
+        ("[[card]]\nsub_devices = \"4\"", "string \"4\", expected a whole number of 0 or more"),
         ("[[card]]\nsub_devices = 5", "sub_devices: expected 1 to 4, the cores of metis, got 5"),
         ("[[card]]\nboard = 'usb'", "board"),
         ("[[card]]\ndevice = 'atari'", "device"),

@@ -433,7 +433,8 @@ class ModelInstance(Object):
         Each is a list of C-contiguous numpy arrays of the tensors' types and padded shapes or, for a model loaded
         with ``input_dmabuf`` or ``output_dmabuf``, of file descriptors of buffers at least as large. With
         ``double_buffer`` call n writes the results of call n − 2; the first two calls leave `outputs` as they are. Paced runs
-        (``TRIUNE_REALTIME``) write them when the card would have, not before.
+        (``TRIUNE_REALTIME``) write them when the card would have, not before. A call has counted if it was computed, even where a
+        signal's handler raises in place of its return.
 
         Other Python threads go on meanwhile. Calls from several threads run one after the other.
 

@@ -31,6 +31,8 @@ def check_chunk(what: str, chunk: object, port: Port, need: int, offset: int = 0
     expect(what, chunk, MemChunk, "a memory chunk")
     assert isinstance(chunk, MemChunk)
     if chunk._gone:
+        # Closing a device frees all of its memory.
+        chunk._chunk_region._check_open(what)
         raise failure(ORDER, f"{what}: the memory chunk was freed")
     if not chunk.isOn(port.far_region):
         raise failure(DEVICE, f"{what}: the memory chunk is not in the device's memory ({port.url})")

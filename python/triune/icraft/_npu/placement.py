@@ -234,6 +234,8 @@ class Placement:
         self._port.device._check_open(what)
         for name, chunk in self._chunks():
             if chunk._gone:
+                # Closing a device, by another thread maybe, frees all of its memory.
+                chunk._chunk_region._check_open(what)
                 raise failure(
                     ORDER,
                     f"{what}: the memory chunk of {name} at {address(chunk):#x} was freed; it has to stay as long as its "

@@ -364,6 +364,8 @@ class MemChunk(ObjectRef):
         """Return where `byte_size` bytes from `offset` on begin."""
         self._chunk_region._check_open(what)
         if self._gone:
+            # Another thread may have closed the device just now, which frees all of its memory.
+            self._chunk_region._check_open(what)
             raise failure(ORDER, f"{what}: the memory chunk was freed")
         if not 0 <= offset <= self._byte_size or not 0 <= byte_size <= self._byte_size - offset:
             end = offset + byte_size

@@ -24,7 +24,7 @@ use triune_files::MODEL_LIMIT;
 use triune_tensor::memory::Room;
 
 use super::Metadata;
-use crate::{Error, Graph};
+use crate::{Error, Graph, Strings};
 
 /// The opsets of the default domain that are read.
 const OPSETS: std::ops::RangeInclusive<i64> = 1..=28;
@@ -53,22 +53,30 @@ pub fn read_bytes(bytes: impl Into<Bytes>, folder: Option<&Path>) -> Result<Grap
     Ok(read_described(bytes, folder)?.0)
 }
 
+/// The same without external data, and with strings that have numbers already.
+pub fn read_with(bytes: impl Into<Bytes>, strings: Strings) -> Result<Graph, Error> {
+    Ok(described(&bytes.into(), None, strings)?.0)
+}
+
 /// The same with what the file says of itself.
 pub(super) fn read_described(
     bytes: impl Into<Bytes>,
     folder: Option<&Path>,
 ) -> Result<(Graph, Metadata), Error> {
-    let bytes = bytes.into();
+    described(&bytes.into(), folder, Strings::default())
+}
+
+fn described(bytes: &Bytes, folder: Option<&Path>, strings: Strings) -> Result<(Graph, Metadata), Error> {
     if bytes.get(4..8) == Some(b"ORTM") {
         return Err(malformed(
             "it has ONNX Runtime's own form (.ort), which is made of an ONNX file: open that one",
         ));
     }
     let mut room = Room::new();
-    let mut model = proto::model(&bytes, &mut room)?;
+    let mut model = proto::model(bytes, &mut room)?;
     let mut metadata = std::mem::take(&mut model.metadata);
     metadata.opsets = model.opsets.iter().map(|&(domain, version)| (domain.to_owned(), version)).collect();
-    let graph = read::graph(model, &bytes, folder)?;
+    let graph = read::graph(model, bytes, folder, strings)?;
     metadata.graph.clone_from(&graph.name);
     Ok((graph, metadata))
 }

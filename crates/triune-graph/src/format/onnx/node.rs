@@ -1,5 +1,7 @@
 //! What an operator sees of ONNX: a node's attributes and operands to read, attributes to write.
 
+use std::sync::Arc;
+
 use triune_tensor::{DType, Shape};
 
 use super::{
@@ -386,7 +388,9 @@ pub(crate) struct NodeWriter<'a> {
     pub(super) graph: &'a Graph,
     /// The node's operands.
     pub(super) inputs: &'a [Option<ValueId>],
-    /// The first opset that has what was written.
+    /// The node's results.
+    pub(super) outputs: &'a [Option<ValueId>],
+    /// The first opset of the operator's domain that has what was written.
     pub(super) opset: i64,
     /// The opset that the file will have.
     pub(crate) target: i64,
@@ -403,7 +407,53 @@ impl NodeWriter<'_> {
         self.graph.value(self.inputs.get(index).copied()??).fixed_shape()
     }
 
-    /// Says which operator set the node needs, when 13 is too old.
+    /// Whether operand `index` is there and of strings.
+    pub(crate) fn is_strings(&self, index: usize) -> bool {
+        self.is(self.inputs.get(index), ValueKind::Strings)
+    }
+
+    /// Whether result `index` is there and of strings.
+    pub(crate) fn makes_strings(&self, index: usize) -> bool {
+        self.is(self.outputs.get(index), ValueKind::Strings)
+    }
+
+    fn is(&self, id: Option<&Option<ValueId>>, kind: ValueKind) -> bool {
+        id.copied().flatten().is_some_and(|id| self.graph.value(id).kind == kind)
+    }
+
+    /// What operand `index` is, when it is there.
+    pub(crate) fn kind_of(&self, index: usize) -> Option<ValueKind> {
+        Some(self.graph.value(self.inputs.get(index).copied()??).kind)
+    }
+
+    /// What result `index` is, when it is there.
+    pub(crate) fn kind_made(&self, index: usize) -> Option<ValueKind> {
+        Some(self.graph.value(self.outputs.get(index).copied()??).kind)
+    }
+
+    /// The string that a number stands for.
+    pub(crate) fn text_of(&self, number: i64) -> Result<Arc<str>, String> {
+        let text = self.graph.strings.text(number);
+        text.ok_or_else(|| format!("{number} stands for no string of the network"))
+    }
+
+    /// A list of integers, or of the strings that they stand for.
+    pub(crate) fn keys(
+        &mut self,
+        [integers, texts]: [&str; 2],
+        keys: &[i64],
+        strings: bool,
+    ) -> Result<(), String> {
+        if strings {
+            let found = keys.iter().map(|&key| self.text_of(key)).collect::<Result<Vec<_>, _>>()?;
+            self.texts(texts, found);
+        } else {
+            self.ints(integers, keys.iter().copied());
+        }
+        Ok(())
+    }
+
+    /// Says which operator set the node needs, when the first is too old.
     pub(crate) fn needs(&mut self, opset: i64) {
         self.opset = self.opset.max(opset);
     }
@@ -457,10 +507,10 @@ impl NodeWriter<'_> {
     }
 
     /// A list of strings.
-    pub(crate) fn texts(&mut self, name: &str, values: impl IntoIterator<Item = &'static str>) {
+    pub(crate) fn texts(&mut self, name: &str, values: impl IntoIterator<Item: AsRef<str>>) {
         self.attribute(name, 8, |attribute| {
             for value in values {
-                attribute.bytes(9, value.as_bytes());
+                attribute.bytes(9, value.as_ref().as_bytes());
             }
         });
     }

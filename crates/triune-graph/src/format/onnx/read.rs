@@ -21,8 +21,8 @@ use super::{
     tensor::{self, Source},
 };
 use crate::{
-    Constant, DefaultInput, Dim, Error, Graph, Node, Op, Value, ValueId, ValueKind, format::names::Names,
-    walk::Walk,
+    Constant, DefaultInput, Dim, Error, Graph, Node, Op, Strings, Value, ValueId, ValueKind,
+    format::names::Names, walk::Walk,
 };
 
 /// The graph while it grows, with what every node may need.
@@ -181,8 +181,10 @@ pub(super) fn graph<'b>(
     mut model: Model<'b>,
     bytes: &'b Bytes,
     folder: Option<&'b Path>,
+    strings: Strings,
 ) -> Result<Graph, Error> {
     let scope = Scope::new(opsets(&model)?, std::mem::take(&mut model.functions));
+    *scope.strings() = strings;
     let proto = model.graph.as_ref().ok_or_else(|| malformed("no graph"))?;
     let source = Source::new(bytes, folder);
     let (mut graph, _) = network(&scope, proto, &proto.inputs, Vec::new(), source)?;

@@ -1,8 +1,8 @@
 //! From a [`Graph`] to an ONNX file that other tools read.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
-use triune_tensor::{Rounding, Shape};
+use triune_tensor::{DType, Rounding, Shape};
 
 use super::{
     NodeWriter,
@@ -11,39 +11,42 @@ use super::{
     tensor::dtype_number,
 };
 use crate::{
-    Constant, Dim, Error, Graph, Op, Value,
+    Constant, Dim, Error, Graph, Op, Value, ValueKind,
     format::protobuf::Writer,
     infer::infer,
-    ops::{Clip, Unary, UnaryKind},
+    ops::{Clip, Hosted, Unary, UnaryKind},
 };
 
 /// The version of the container format, the one that goes with opset 13.
 const IR_VERSION: i64 = 8;
 /// The opset that all operators but a few younger ones are written in.
 const OPSET: i64 = 13;
+/// The set of classical learning that its operators are written in, unless they are younger.
+const LEARNING_OPSET: i64 = 3;
 
 /// The bytes of an ONNX file with the same network: initializers with raw data, IR version 8, opset 13, or the first
 /// that has all of the graph's operators.
 ///
 /// Constants, element types and extents go along. Composite operators are written as what they are made of, for which all
-/// inputs need fixed extents. Integer operators, fused epilogues, tables and other things that ONNX cannot
+/// inputs need fixed extents; those of classical learning in the operator set 3 of their domain, or the first that has them. Integer operators, fused epilogues, tables and other things that ONNX cannot
 /// express are errors that name the node.
 pub fn write(graph: &Graph) -> Result<Vec<u8>, Error> {
-    graph.expect_numbers()?;
     let graph = &expanded(graph)?;
     let graph = &spelled::out(graph);
     let graph = &with_limits_as_operands(graph);
     // What the first round needs decides how the second one writes; opsets only grow, so two more always settle it.
     let mut target = OPSET;
-    let (graph, nodes) = loop {
+    let (graph, nodes, learning) = loop {
         let graph = with_axes_as_operands(graph, target);
-        let (nodes, needed) = write_nodes(&graph, target)?;
-        if needed <= target {
-            break (graph, nodes);
+        let Written { nodes, opset, learning } = write_nodes(&graph, target)?;
+        if opset <= target {
+            break (graph, nodes, learning);
         }
-        target = needed;
+        target = opset;
     };
     let graph = &graph;
+    let texts = texts(graph)?;
+    let has_strings = graph.values.iter().any(|value| value.kind == ValueKind::Strings);
     let mut model = Writer::default();
     model.int(1, IR_VERSION.max(ir_version(target)));
     model.bytes(2, b"triune");
@@ -53,9 +56,11 @@ pub fn write(graph: &Graph) -> Result<Vec<u8>, Error> {
         }
         out.bytes(2, graph.name.as_bytes());
         for value in &graph.values {
-            if let Some(constant) = &value.constant {
-                out.message(5, |message| tensor(message, &value.name, constant));
-            }
+            let Some(constant) = &value.constant else { continue };
+            out.message(5, |message| match texts.get(&*value.name) {
+                Some(texts) => strings(message, &value.name, constant.dims(), texts),
+                None => tensor(message, &value.name, constant),
+            });
         }
         for (field, ids) in [(11, &graph.inputs), (12, &graph.outputs)] {
             for &id in ids {
@@ -65,7 +70,10 @@ pub fn write(graph: &Graph) -> Result<Vec<u8>, Error> {
         let boundary: std::collections::HashSet<_> = graph.inputs.iter().chain(&graph.outputs).collect();
         for output in graph.nodes.iter().flat_map(|node| node.outputs.iter().flatten()) {
             let value = graph.value(*output);
-            if !boundary.contains(output) && value.dtype.is_some() {
+            // What a function made of strings on its way does not say so.
+            let may_be_strings =
+                value.kind == ValueKind::Tensor && value.dtype == Some(DType::I64) && has_strings;
+            if !boundary.contains(output) && value.dtype.is_some() && !may_be_strings {
                 out.message(13, |message| value_info(message, value));
             }
         }
@@ -74,7 +82,27 @@ pub fn write(graph: &Graph) -> Result<Vec<u8>, Error> {
         opset.bytes(1, b"");
         opset.int(2, target);
     });
+    if let Some(version) = learning {
+        model.message(8, |opset| {
+            opset.bytes(1, ops::ML_DOMAIN.as_bytes());
+            opset.int(2, version);
+        });
+    }
     Ok(model.finish())
+}
+
+/// The strings that constants are of, by the constants' names.
+fn texts(graph: &Graph) -> Result<HashMap<&str, Vec<Arc<str>>>, Error> {
+    let mut found = HashMap::new();
+    for value in graph.values.iter().filter(|value| value.kind == ValueKind::Strings) {
+        let Some(numbers) = value.constant.as_ref().and_then(Constant::to_i64) else { continue };
+        let texts: Option<Vec<_>> = numbers.iter().map(|&number| graph.strings.text(number)).collect();
+        let texts = texts.ok_or_else(|| {
+            Error::Graph(format!("'{}' is of strings, and of a number that stands for none", value.name))
+        })?;
+        found.insert(&*value.name, texts);
+    }
+    Ok(found)
 }
 
 /// The graph without composite operators, which are graphs of their own once extents are known.
@@ -137,8 +165,16 @@ const fn ir_version(opset: i64) -> i64 {
     }
 }
 
-fn write_nodes(graph: &Graph, target: i64) -> Result<(Vec<Vec<u8>>, i64), Error> {
-    let mut needed = target;
+/// The nodes, and the operator sets that they need.
+struct Written {
+    nodes: Vec<Vec<u8>>,
+    opset: i64,
+    /// That of classical learning, if there is a node of it.
+    learning: Option<i64>,
+}
+
+fn write_nodes(graph: &Graph, target: i64) -> Result<Written, Error> {
+    let (mut needed, mut learning) = (target, None);
     let mut nodes = Vec::with_capacity(graph.nodes.len());
     for node in &graph.nodes {
         let fail = |reason: String| Error::Unsupported {
@@ -154,14 +190,27 @@ fn write_nodes(graph: &Graph, target: i64) -> Result<(Vec<Vec<u8>>, i64), Error>
         if matches!(node.op, Op::QuantizeLinear(_)) && graph.rounding != Rounding::default() {
             return Err(fail("ONNX rounds halves to even".into()));
         }
+        if matches!(node.op, Op::Hosted(Hosted::Strings(_))) {
+            let reason =
+                "what looks at the letters of strings is not written; sessions run the model as it is";
+            return Err(fail(reason.into()));
+        }
         let name = ops::written_name(&node.op);
-        let operator =
-            ops::find(DEFAULT_DOMAIN, name).ok_or_else(|| fail("ONNX has no such operator".into()))?;
-        let opset = OPSET.max(operator.first());
-        let mut writer =
-            NodeWriter { attributes: Writer::default(), graph, inputs: &node.inputs, opset, target };
+        let operator = ops::find(ops::written_domain(&node.op), name)
+            .ok_or_else(|| fail("ONNX has no such operator".into()))?;
+        let learns = operator.domain == ops::ML_DOMAIN;
+        let opset = if learns { LEARNING_OPSET } else { OPSET.max(operator.first()) };
+        let mut writer = NodeWriter {
+            attributes: Writer::default(),
+            graph,
+            inputs: &node.inputs,
+            outputs: &node.outputs,
+            opset,
+            target,
+        };
         (operator.write)(&node.op, &mut writer).map_err(fail)?;
-        needed = needed.max(writer.opset);
+        let set = if learns { learning.get_or_insert(LEARNING_OPSET) } else { &mut needed };
+        *set = writer.opset.max(*set);
         let mut out = Writer::default();
         for (field, ids) in [(1, &node.inputs), (2, &node.outputs)] {
             for id in ids {
@@ -173,9 +222,14 @@ fn write_nodes(graph: &Graph, target: i64) -> Result<(Vec<Vec<u8>>, i64), Error>
         out.bytes(4, name.as_bytes());
         let mut bytes = out.finish();
         bytes.extend(writer.attributes.finish());
+        if operator.domain != DEFAULT_DOMAIN {
+            let mut domain = Writer::default();
+            domain.bytes(7, operator.domain.as_bytes());
+            bytes.extend(domain.finish());
+        }
         nodes.push(bytes);
     }
-    Ok((nodes, needed))
+    Ok(Written { nodes, opset: needed, learning })
 }
 
 /// Writes a tensor with raw data.
@@ -190,20 +244,66 @@ pub(super) fn tensor(message: &mut Writer, name: &str, constant: &Constant) {
     message.bytes(9, &super::tensor::packed(constant));
 }
 
+/// Writes a tensor of strings.
+fn strings(message: &mut Writer, name: &str, dims: &[usize], texts: &[Arc<str>]) {
+    for &dim in dims {
+        message.int(1, dim as i64);
+    }
+    message.int(2, ops::STRING);
+    for text in texts {
+        message.bytes(6, text.as_bytes());
+    }
+    message.bytes(8, name.as_bytes());
+}
+
 fn value_info(message: &mut Writer, value: &Value) {
     message.bytes(1, value.name.as_bytes());
-    message.message(2, |types| {
-        types.message(1, |tensor| {
-            tensor.int(1, value.dtype.map_or(0, dtype_number));
-            let Some(dims) = &value.shape else { return };
-            tensor.message(2, |shape| {
-                for dim in dims {
-                    shape.message(1, |out| match dim {
-                        Dim::Fixed(extent) => out.int(1, *extent as i64),
-                        Dim::Symbol(name) => out.bytes(2, name.as_bytes()),
-                    });
-                }
+    message.message(2, |types| value_type(types, value, value.kind));
+}
+
+/// Writes the type that the value has if it is of this kind.
+fn value_type(types: &mut Writer, value: &Value, kind: ValueKind) {
+    let number = value.dtype.map_or(0, dtype_number);
+    match kind {
+        ValueKind::Tensor => tensor_type(types, value, number),
+        ValueKind::Strings => tensor_type(types, value, ops::STRING),
+        ValueKind::Sequence => {
+            types.message(4, |list| list.message(1, |each| value_type(each, value, ValueKind::Tensor)));
+        }
+        ValueKind::Optional => {
+            types.message(9, |maybe| maybe.message(1, |own| value_type(own, value, ValueKind::Tensor)));
+        }
+        ValueKind::OptionalSequence => {
+            types.message(9, |maybe| maybe.message(1, |own| value_type(own, value, ValueKind::Sequence)));
+        }
+        ValueKind::Maps(map) => {
+            types.message(4, |list| list.message(1, |each| value_type(each, value, ValueKind::Map(map))));
+        }
+        ValueKind::Map(map) => types.message(5, |entries| {
+            let of = |strings| if strings { ops::STRING } else { dtype_number(DType::I64) };
+            entries.int(1, of(map.string_keys));
+            let values = if map.string_values { ops::STRING } else { number };
+            entries.message(2, |each| {
+                each.message(1, |scalar| {
+                    scalar.int(1, values);
+                    scalar.message(2, |_| {});
+                });
             });
+        }),
+    }
+}
+
+fn tensor_type(types: &mut Writer, value: &Value, number: i64) {
+    types.message(1, |tensor| {
+        tensor.int(1, number);
+        let Some(dims) = &value.shape else { return };
+        tensor.message(2, |shape| {
+            for dim in dims {
+                shape.message(1, |out| match dim {
+                    Dim::Fixed(extent) => out.int(1, *extent as i64),
+                    Dim::Symbol(name) => out.bytes(2, name.as_bytes()),
+                });
+            }
         });
     });
 }

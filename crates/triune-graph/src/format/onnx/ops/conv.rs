@@ -18,6 +18,10 @@ pub(super) fn conv(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         .filter(|&groups| groups > 0)
         .ok_or_else(|| node.unsupported(format!("attribute 'group' = {groups}")))?;
     let rank = node.rank(1).or_else(|| node.rank(0));
+    if node.constant(1).is_some_and(|weights| weights.elements() == 0) {
+        let attributes = read_attributes(node)?;
+        return Ok(node.function(move |f| volume::nothing_convolved(f, &attributes, groups)).into());
+    }
     if window_axes(node, rank)? == 3 {
         let attributes = read_attributes(node)?;
         return Ok(volume::conv(node, attributes, groups));

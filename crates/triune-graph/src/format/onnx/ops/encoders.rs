@@ -2,16 +2,16 @@
 
 use std::collections::HashMap;
 
-use triune_tensor::DType;
+use triune_tensor::{DType, Shape};
 
 use super::{
-    Form, Meaning, NodeReader, Operator, Signature,
+    Form, Meaning, NodeReader, NodeWriter, Operator, Signature,
     learning::{ML_DOMAIN, miscounted, missing},
-    operators,
+    mistaken, operators,
 };
 use crate::{
     Constant, Error, MapType, Op, ValueKind,
-    ops::{CastMap, Dictionary, MapOp, OneHotEncoder},
+    ops::{CastMap, Dictionary, Hosted, MapOp, OneHotEncoder},
 };
 
 /// Refuses maps for operators that have no place for them: they are what the network takes or gives, and nothing between.
@@ -269,9 +269,12 @@ fn dict_vectorizer(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     Ok(MapOp::Vectorize { keys }.into())
 }
 
+/// What values become; without a type, strings.
+const CASTS: [(&str, Option<DType>); 3] =
+    [("TO_FLOAT", Some(DType::F32)), ("TO_INT64", Some(DType::I64)), ("TO_STRING", None)];
+
 fn cast_map(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-    let kinds = [("TO_FLOAT", Some(DType::F32)), ("TO_INT64", Some(DType::I64)), ("TO_STRING", None)];
-    let to = node.choice("cast_to", "TO_FLOAT", &kinds)?;
+    let to = node.choice("cast_to", "TO_FLOAT", &CASTS)?;
     let sparse = node.choice("map_form", "DENSE", &[("DENSE", false), ("SPARSE", true)])?;
     let most = node.int("max_map")?.unwrap_or(1);
     let extent = usize::try_from(most).ok().filter(|extent| (1..=1 << 24).contains(extent));
@@ -290,12 +293,126 @@ fn cast_map(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     Ok(MapOp::Cast(CastMap { from_strings: map.string_values, to, extent, gap }).into())
 }
 
+/// Writes elements as the attributes that begin with `name`, from their bits: a list, or a tensor where there is none for their type.
+fn write_column(
+    writer: &mut NodeWriter<'_>,
+    name: &str,
+    dtype: DType,
+    strings: bool,
+    bits: &[u64],
+) -> Result<(), String> {
+    let integers = || bits.iter().map(|bits| bits.cast_signed());
+    match dtype {
+        // A list without elements is none.
+        _ if bits.is_empty() => {
+            write_elements(writer, &format!("{name}_tensor"), dtype, Shape::from([0]), bits)
+        }
+        DType::I64 if strings => {
+            let texts = integers().map(|number| writer.text_of(number)).collect::<Result<Vec<_>, _>>()?;
+            writer.texts(&format!("{name}_strings"), texts);
+            Ok(())
+        }
+        DType::I64 => {
+            writer.ints(&format!("{name}_int64s"), integers());
+            Ok(())
+        }
+        DType::F32 => {
+            writer.floats(&format!("{name}_floats"), bits.iter().map(|&bits| f32::from_bits(bits as u32)));
+            Ok(())
+        }
+        _ => write_elements(writer, &format!("{name}_tensor"), dtype, Shape::from([bits.len()]), bits),
+    }
+}
+
+fn write_elements(
+    writer: &mut NodeWriter<'_>,
+    name: &str,
+    dtype: DType,
+    shape: Shape,
+    bits: &[u64],
+) -> Result<(), String> {
+    writer.needs(4);
+    let bytes: Vec<u8> = bits.iter().flat_map(|bits| bits.to_le_bytes()[..dtype.bytes()].to_vec()).collect();
+    let constant = Constant::new(dtype, shape, bytes).ok_or_else(|| format!("elements of {dtype}"))?;
+    writer.tensor(name, &constant);
+    Ok(())
+}
+
+fn write_dictionary(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
+    let Op::Hosted(Hosted::Dictionary(op)) = op else { return Err(mistaken(op)) };
+    let (from_strings, to_strings) = (writer.is_strings(0), writer.makes_strings(0));
+    let mut entries: Vec<(u64, u64)> = op.table.iter().map(|(&key, &value)| (key, value)).collect();
+    entries.sort_unstable();
+    let (keys, values): (Vec<_>, Vec<_>) = entries.into_iter().unzip();
+    if keys.is_empty() && (from_strings || to_strings) {
+        return Err("a table of strings without entries cannot be written as ONNX".into());
+    }
+    write_column(writer, "keys", op.from, from_strings, &keys)?;
+    write_column(writer, "values", op.to, to_strings, &values)?;
+    match op.to {
+        DType::I64 if to_strings => {
+            let text = writer.text_of(op.default.cast_signed())?;
+            writer.text("default_string", &text);
+        }
+        DType::I64 => writer.int("default_int64", op.default.cast_signed()),
+        DType::F32 => writer.float("default_float", f32::from_bits(op.default as u32)),
+        dtype => write_elements(writer, "default_tensor", dtype, Shape::from([1]), &[op.default])?,
+    }
+    Ok(())
+}
+
+fn write_one_hot(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
+    let Op::Hosted(Hosted::OneHotEncoder(op)) = op else { return Err(mistaken(op)) };
+    let mut keys = vec![None; op.count];
+    for (&key, &place) in op.places.iter() {
+        keys[place] = Some(key);
+    }
+    // A category that is listed twice has the later place: what stands at the first of them is one of those behind it.
+    let mut behind = None;
+    for key in keys.iter_mut().rev() {
+        behind = key.or(behind);
+        *key = behind;
+    }
+    let keys: Option<Vec<i64>> = keys.into_iter().collect();
+    let keys = keys.ok_or("categories without a key")?;
+    let strings = writer.is_strings(0);
+    writer.keys(["cats_int64s", "cats_strings"], &keys, strings)?;
+    writer.int("zeros", op.zeros.into());
+    Ok(())
+}
+
+fn write_map(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
+    let Op::Hosted(Hosted::Maps(op)) = op else { return Err(mistaken(op)) };
+    let string_keys = |kind: Option<ValueKind>| match kind {
+        Some(ValueKind::Map(map) | ValueKind::Maps(map)) => Ok(map.string_keys),
+        _ => Err("there is no map".to_owned()),
+    };
+    match &**op {
+        MapOp::Zip { keys } => {
+            let strings = string_keys(writer.kind_made(0))?;
+            writer.keys(["classlabels_int64s", "classlabels_strings"], keys, strings)
+        }
+        MapOp::Vectorize { keys } => {
+            let strings = string_keys(writer.kind_of(0))?;
+            writer.keys(["int64_vocabulary", "string_vocabulary"], keys, strings)
+        }
+        MapOp::Cast(cast) => {
+            writer.choice("cast_to", &CASTS, &cast.to);
+            writer.text("map_form", if cast.extent.is_some() { "SPARSE" } else { "DENSE" });
+            if let Some(extent) = cast.extent {
+                writer.int("max_map", extent as i64);
+            }
+            Ok(())
+        }
+    }
+}
+
 operators! {
     ML_DOMAIN;
-    "CastMap": [1] {1, 1, 1 => cast_map};
+    "CastMap": [1] {1, 1, 1 => cast_map} write write_map;
     "CategoryMapper": [1] {1, 1, 1 => category_mapper};
-    "DictVectorizer": [1] {1, 1, 1 => dict_vectorizer};
-    "LabelEncoder": [1] {1, 1, 1 => first_label_encoder} [2, 4] {1, 1, 1 => label_encoder};
-    "OneHotEncoder": [1] {1, 1, 1 => one_hot_encoder};
-    "ZipMap": [1] {1, 1, 1 => zip_map};
+    "DictVectorizer": [1] {1, 1, 1 => dict_vectorizer} write write_map;
+    "LabelEncoder": [1] {1, 1, 1 => first_label_encoder} [2, 4] {1, 1, 1 => label_encoder} write write_dictionary;
+    "OneHotEncoder": [1] {1, 1, 1 => one_hot_encoder} write write_one_hot;
+    "ZipMap": [1] {1, 1, 1 => zip_map} write write_map;
 }

@@ -4,7 +4,9 @@ use std::cmp::Ordering;
 
 use triune_tensor::{DType, Shape};
 
-use super::{Form, MANY, Meaning, NodeReader, Operator, Signature, operators, trees::post_transform};
+use super::{
+    Form, MANY, Meaning, NodeReader, NodeWriter, Operator, Signature, operators, trees::post_transform,
+};
 use crate::{
     Constant, Error, Op, ValueId,
     functions::Scope,
@@ -14,7 +16,7 @@ use crate::{
 };
 
 /// The domain of classical learning.
-pub(super) const ML_DOMAIN: &str = "ai.onnx.ml";
+pub(in crate::format::onnx) const ML_DOMAIN: &str = "ai.onnx.ml";
 
 /// The error that an attribute is missing.
 pub(super) fn missing(node: &NodeReader<'_, '_>, name: &str) -> Error {
@@ -42,6 +44,16 @@ fn maybe_labels(node: &mut NodeReader<'_, '_>, integers: &str) -> Result<Option<
     let Some(texts) = texts else { return Ok(labels) };
     node.makes_strings(0);
     texts.iter().map(|text| node.number_of(text)).collect::<Result<_, _>>().map(Some)
+}
+
+/// Writes the labels of classes: strings, if the first result is of these.
+pub(super) fn write_labels(
+    writer: &mut NodeWriter<'_>,
+    integers: &str,
+    labels: &[i64],
+) -> Result<(), String> {
+    let strings = writer.makes_strings(0);
+    writer.keys([integers, "classlabels_strings"], labels, strings)
 }
 
 /// The first operand, of numbers that such operators take, and its rows and columns; one axis is a row.
@@ -400,7 +412,7 @@ fn linear_classifier(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         .functions(move |f| {
             let scores = product(f)?;
             let rows = f.shape(scores)[0];
-            let table = f.list(&labels);
+            let table = if strings { f.words(&labels) } else { f.list(&labels) };
             if targets > 1 {
                 let best = ArgReduce {
                     kind: ReduceKind::Max,

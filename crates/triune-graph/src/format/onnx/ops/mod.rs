@@ -47,8 +47,12 @@ mod window;
 use std::{collections::HashMap, sync::LazyLock};
 
 use super::{NodeReader, NodeWriter};
-use crate::{Error, Op, ops::Epilogue};
+use crate::{
+    Error, Op,
+    ops::{Epilogue, Hosted},
+};
 pub(super) use encoders::settle_maps;
+pub(super) use learning::ML_DOMAIN;
 pub(super) use reduce::has_axes_operand;
 pub(super) use strings::{STRING, settle as settle_strings};
 
@@ -135,7 +139,23 @@ fn bare(_: &Op, _: &mut NodeWriter<'_>) -> Result<(), String> {
 pub(super) fn written_name(op: &Op) -> &'static str {
     match op {
         Op::Recurrence(op) => recurrent::name(op.cell),
+        // Their newer form has whatever these had.
+        Op::Hosted(Hosted::Dictionary(_)) => "LabelEncoder",
         _ => op.name(),
+    }
+}
+
+/// The domain that an operator has in a file.
+pub(super) fn written_domain(op: &Op) -> &'static str {
+    match op {
+        Op::Hosted(
+            Hosted::Trees(_)
+            | Hosted::SupportVectors(_)
+            | Hosted::Dictionary(_)
+            | Hosted::OneHotEncoder(_)
+            | Hosted::Maps(_),
+        ) => ML_DOMAIN,
+        _ => DEFAULT_DOMAIN,
     }
 }
 

@@ -3,15 +3,19 @@
 //! `TreeEnsembleClassifier` and `TreeEnsembleRegressor` list all nodes with the trees that they are of, and what leaves say beside
 //! them; `TreeEnsemble` has splits and leaves apart. A tree's root is the node that is listed first.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::Range};
 
-use triune_tensor::{DType, memory};
+use triune_tensor::{DType, Shape, memory};
 
-use super::{Form, Meaning, NodeReader, Operator, Signature, learning::ML_DOMAIN, operators};
+use super::{
+    Form, Meaning, NodeReader, NodeWriter, Operator, Signature,
+    learning::{ML_DOMAIN, write_labels},
+    mistaken, operators,
+};
 use crate::{
-    Error, Op,
+    Constant, Error, Op,
     ops::{
-        Aggregate, Classes, Forests, PostTransform, TreeMode, Trees,
+        Aggregate, Classes, Forest, Forests, Hosted, PostTransform, TreeMode, TreeNode, Trees,
         trees::{Branch, Seedlings, Split, Unplanted},
     },
     walk::Walk,
@@ -441,10 +445,253 @@ fn ensemble(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     .into())
 }
 
+/// The tree that each node is of.
+fn places(forest: &Forest<f64>) -> Vec<usize> {
+    let mut tree_of = vec![0; forest.nodes.len()];
+    let ends = forest.roots.iter().skip(1).map(|&root| root as usize).chain([forest.nodes.len()]);
+    for (tree, (&root, end)) in forest.roots.iter().zip(ends).enumerate() {
+        tree_of[root as usize..end].fill(tree);
+    }
+    tree_of
+}
+
+/// What each leaf says, by node; a node of an ensemble with one target has its value.
+fn said(forest: &Forest<f64>, targets: usize, node: usize) -> Range<usize> {
+    if targets == 1 {
+        return node..node + 1;
+    }
+    let first = forest.leaves.get(node).map_or(0, |&first| first as usize);
+    let count =
+        if forest.counts.is_empty() { forest.each } else { forest.counts.get(node).copied().unwrap_or(0) };
+    first..first + count as usize
+}
+
+fn is_leaf(node: &TreeNode<f64>) -> bool {
+    node.word & TreeNode::<f64>::LEAF != 0
+}
+
+/// A list of reals, as a tensor of f64 where they have more digits than f32.
+fn write_reals(writer: &mut NodeWriter<'_>, name: &str, wide: bool, values: &[f64]) -> Result<(), String> {
+    if wide {
+        return write_tensor(writer, &format!("{name}_as_tensor"), true, values);
+    }
+    writer.floats(name, values.iter().map(|&value| value as f32));
+    Ok(())
+}
+
+fn write_tensor(writer: &mut NodeWriter<'_>, name: &str, wide: bool, values: &[f64]) -> Result<(), String> {
+    let shape = Shape::from([values.len()]);
+    let constant = if wide {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        Constant::new(DType::F64, shape, bytes)
+    } else {
+        let narrow: Vec<f32> = values.iter().map(|&value| value as f32).collect();
+        Constant::from_f32(shape, &narrow)
+    };
+    writer.tensor(name, &constant.ok_or("too many elements for a tensor")?);
+    Ok(())
+}
+
+/// Writes nodes and leaves in lists; `of` is what the names of those begin with that say of leaves.
+///
+/// A leaf that no branch leads to is listed, too: what it says decides what a classifier's scores are.
+fn write_listed(op: &Trees, writer: &mut NodeWriter<'_>, of: &str) -> Result<(), String> {
+    let forest = op.forests.wide().map_err(|error| error.to_string())?;
+    let wide = op.forests.narrow().is_none();
+    let tree_of = places(forest);
+    // Tree by tree, each from its root on: that is what other readers rely on.
+    let order: Vec<usize> = (0..forest.nodes.len()).collect();
+    let node = |place: usize| &forest.nodes[place];
+    let id = |place: usize| (place - forest.roots[tree_of[place]] as usize) as i64;
+    let branch = |place: usize, side: usize| {
+        if is_leaf(node(place)) { 0 } else { id(node(place).next as usize + side) }
+    };
+    let mut trees: Vec<i64> = order.iter().map(|&place| tree_of[place] as i64).collect();
+    let mut ids: Vec<i64> = order.iter().map(|&place| id(place)).collect();
+    let listed = |value: &dyn Fn(usize) -> i64| order.iter().map(|&place| value(place)).collect::<Vec<_>>();
+    let mut features = listed(&|place| (node(place).word & TreeNode::<f64>::FEATURE).into());
+    let mut modes: Vec<&str> = order
+        .iter()
+        .map(|&place| if is_leaf(node(place)) { "LEAF" } else { MODES[node(place).mode() as usize].0 })
+        .collect();
+    let mut to = [0, 1].map(|side| listed(&|place| branch(place, side)));
+    let mut missing = listed(&|place| {
+        let tracks = !is_leaf(node(place)) && node(place).word & TreeNode::<f64>::MISSING != 0;
+        tracks.into()
+    });
+    let mut values: Vec<f64> =
+        order.iter().map(|&place| if is_leaf(node(place)) { 0.0 } else { node(place).value }).collect();
+
+    // By weight, the leaf that it is of.
+    let (mut said_trees, mut said_ids, mut targets, mut weights) = (vec![], vec![], vec![], vec![]);
+    let mut told = vec![false; forest.weights.len()];
+    for &place in order.iter().filter(|&&place| is_leaf(node(place))) {
+        for weight in said(forest, op.targets, place) {
+            let (target, value) =
+                if op.targets == 1 { (0, node(place).value) } else { forest.weights[weight] };
+            if let Some(told) = told.get_mut(weight).filter(|_| op.targets != 1) {
+                *told = true;
+            }
+            said_trees.push(tree_of[place] as i64);
+            said_ids.push(id(place));
+            targets.push(i64::from(target));
+            weights.push(value);
+        }
+    }
+    let mut untold: Vec<(u32, f64)> =
+        forest.weights.iter().zip(&told).filter(|(_, told)| !**told).map(|(&weight, _)| weight).collect();
+    let shares = weights.iter().chain(untold.iter().map(|(_, weight)| weight)).all(|weight| *weight >= 0.0);
+    if shares && op.classes.as_ref().is_some_and(|classes| !classes.shares) {
+        // Sums of a class's weights do not show that one was below 0.
+        untold.push((0, -1.0));
+    }
+    if !untold.is_empty() && !forest.roots.is_empty() {
+        let own = forest.roots.get(1).map_or(forest.nodes.len(), |&root| root as usize) as i64;
+        trees.push(0);
+        ids.push(own);
+        features.push(0);
+        modes.push("LEAF");
+        for to in &mut to {
+            to.push(0);
+        }
+        missing.push(0);
+        values.push(0.0);
+        for (target, weight) in untold {
+            said_trees.push(0);
+            said_ids.push(own);
+            targets.push(target.into());
+            weights.push(weight);
+        }
+    }
+
+    writer.ints("nodes_treeids", trees);
+    writer.ints("nodes_nodeids", ids);
+    writer.ints("nodes_featureids", features);
+    writer.texts("nodes_modes", modes);
+    write_reals(writer, "nodes_values", wide, &values)?;
+    let [to_true, to_false] = to;
+    writer.ints("nodes_truenodeids", to_true);
+    writer.ints("nodes_falsenodeids", to_false);
+    if forest.missing {
+        writer.ints("nodes_missing_value_tracks_true", missing);
+    }
+    for (name, list) in [("treeids", said_trees), ("nodeids", said_ids), ("ids", targets)] {
+        writer.ints(&format!("{of}_{name}"), list);
+    }
+    write_reals(writer, &format!("{of}_weights"), wide, &weights)?;
+    if !forest.base.is_empty() {
+        write_reals(writer, "base_values", wide, &forest.base)?;
+    }
+    writer.choice("post_transform", &POST_TRANSFORMS, &op.post_transform);
+    Ok(())
+}
+
+fn write_classifier(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
+    let Op::Hosted(Hosted::Trees(op)) = op else { return Err(mistaken(op)) };
+    let classes = op.classes.as_ref().ok_or("there are no classes")?;
+    write_labels(writer, "classlabels_int64s", &classes.labels)?;
+    write_listed(op, writer, "class")
+}
+
+fn write_regressor(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
+    let Op::Hosted(Hosted::Trees(op)) = op else { return Err(mistaken(op)) };
+    writer.int("n_targets", op.targets as i64);
+    writer.choice("aggregate_function", &AGGREGATES, &op.aggregate);
+    write_listed(op, writer, "target")
+}
+
+/// Writes splits and leaves apart.
+fn write_ensemble(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
+    let Op::Hosted(Hosted::Trees(op)) = op else { return Err(mistaken(op)) };
+    writer.needs(5);
+    let forest = op.forests.wide().map_err(|error| error.to_string())?;
+    let wide = op.forests.narrow().is_none();
+    // By node, its number among the splits or the leaves.
+    let mut numbers = vec![0_i64; forest.nodes.len()];
+    let (mut splits, mut leaves) = (Vec::new(), Vec::new());
+    for (place, node) in forest.nodes.iter().enumerate() {
+        if !is_leaf(node) {
+            numbers[place] = splits.len() as i64;
+            splits.push(place);
+        } else if op.targets == 1 {
+            numbers[place] = leaves.len() as i64;
+            leaves.push((0, node.value));
+        } else {
+            numbers[place] = said(forest, op.targets, place).start as i64;
+        }
+    }
+    if op.targets != 1 {
+        leaves.clone_from(&forest.weights);
+    }
+    let of = |place: usize| &forest.nodes[place];
+    let mut features: Vec<i64> =
+        splits.iter().map(|&place| (of(place).word & TreeNode::<f64>::FEATURE).into()).collect();
+    let mut modes: Vec<u8> = splits.iter().map(|&place| of(place).mode() as u8).collect();
+    let is_member = |place: usize| TreeMode::ALL[of(place).mode() as usize] == TreeMode::Member;
+    let mut values: Vec<f64> =
+        splits.iter().map(|&place| if is_member(place) { 0.0 } else { of(place).value }).collect();
+    let side = |side: usize| move |&place: &usize| forest.nodes[place].next as usize + side;
+    let mut to = [0, 1].map(|at| splits.iter().map(side(at)).map(|to| numbers[to]).collect::<Vec<_>>());
+    let mut leads =
+        [0, 1].map(|at| splits.iter().map(side(at)).map(|to| i64::from(is_leaf(of(to)))).collect::<Vec<_>>());
+    let mut missing: Vec<i64> =
+        splits.iter().map(|&place| i64::from(of(place).word & TreeNode::<f64>::MISSING != 0)).collect();
+    let mut members = Vec::new();
+    for &place in splits.iter().filter(|&&place| is_member(place)) {
+        members.extend(forest.sets.get(of(place).value as usize).into_iter().flatten().copied());
+        members.push(f64::NAN);
+    }
+    let mut roots = Vec::new();
+    for &root in &forest.roots {
+        let root = root as usize;
+        if !is_leaf(of(root)) {
+            roots.push(numbers[root]);
+            continue;
+        }
+        // A tree of one leaf has a split on which nothing depends.
+        roots.push(features.len() as i64);
+        features.push(0);
+        modes.push(TreeMode::LessOrEqual as u8);
+        values.push(0.0);
+        missing.push(0);
+        for (to, leads) in to.iter_mut().zip(&mut leads) {
+            to.push(numbers[root]);
+            leads.push(1);
+        }
+    }
+    let modes = Constant::new(DType::U8, Shape::from([modes.len()]), modes).ok_or("too many nodes")?;
+    writer.int("n_targets", op.targets as i64);
+    writer.ints("tree_roots", roots);
+    writer.ints("nodes_featureids", features);
+    writer.tensor("nodes_modes", &modes);
+    write_tensor(writer, "nodes_splits", wide, &values)?;
+    let ([to_true, to_false], [true_leaves, false_leaves]) = (to, leads);
+    writer.ints("nodes_truenodeids", to_true);
+    writer.ints("nodes_falsenodeids", to_false);
+    writer.ints("nodes_trueleafs", true_leaves);
+    writer.ints("nodes_falseleafs", false_leaves);
+    if forest.missing {
+        writer.ints("nodes_missing_value_tracks_true", missing);
+    }
+    writer.ints("leaf_targetids", leaves.iter().map(|(target, _)| i64::from(*target)));
+    let weights: Vec<f64> = leaves.iter().map(|(_, weight)| *weight).collect();
+    write_tensor(writer, "leaf_weights", wide, &weights)?;
+    if !members.is_empty() {
+        write_tensor(writer, "membership_values", wide, &members)?;
+    }
+    let number_in = |found: Option<usize>| found.map(|at| at as i64).ok_or("there is no such choice");
+    writer.int("aggregate_function", number_in(AGGREGATES.iter().position(|(_, own)| *own == op.aggregate))?);
+    writer.int(
+        "post_transform",
+        number_in(POST_TRANSFORMS.iter().position(|(_, own)| *own == op.post_transform))?,
+    );
+    Ok(())
+}
+
 operators! {
     ML_DOMAIN;
-    "TreeEnsemble": [5] {1, 1, 1 => ensemble};
+    "TreeEnsemble": [5] {1, 1, 1 => ensemble} write write_ensemble;
     // From 5 on they are there for old files only.
-    "TreeEnsembleClassifier": [1, 3, 5] {1, 1, 2 => classifier};
-    "TreeEnsembleRegressor": [1, 3, 5] {1, 1, 1 => regressor};
+    "TreeEnsembleClassifier": [1, 3, 5] {1, 1, 2 => classifier} write write_classifier;
+    "TreeEnsembleRegressor": [1, 3, 5] {1, 1, 1 => regressor} write write_regressor;
 }

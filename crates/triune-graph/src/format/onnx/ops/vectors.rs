@@ -1,14 +1,14 @@
 //! Models by support vectors.
 
 use super::{
-    Form, Meaning, NodeReader, Operator, Signature,
-    learning::{ML_DOMAIN, labels, miscounted, missing},
-    operators,
-    trees::post_transform,
+    Form, Meaning, NodeReader, NodeWriter, Operator, Signature,
+    learning::{ML_DOMAIN, labels, miscounted, missing, write_labels},
+    mistaken, operators,
+    trees::{POST_TRANSFORMS, post_transform},
 };
 use crate::{
     Error, Op,
-    ops::{Classifier, Kernel, Machine, SupportVectors},
+    ops::{Classifier, Hosted, Kernel, Machine, SupportVectors},
 };
 
 /// Takes what rows and vectors have to do with each other.
@@ -141,8 +141,63 @@ fn classifier(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     Ok(SupportVectors { kernel, features, count, vectors, machine }.into())
 }
 
+/// Vectors of so many features each from what has the features in front.
+fn by_vector(op: &SupportVectors) -> impl Iterator<Item = f32> {
+    (0..op.count).flat_map(|vector| op.vectors.iter().skip(vector).step_by(op.count).copied())
+}
+
+fn write_kernel(writer: &mut NodeWriter<'_>, kernel: Kernel) {
+    let (name, parameters) = match kernel {
+        Kernel::Linear => ("LINEAR", [0.0; 3]),
+        Kernel::Poly { gamma, coef0, degree } => ("POLY", [gamma, coef0, degree]),
+        Kernel::Rbf { gamma } => ("RBF", [gamma, 0.0, 0.0]),
+        Kernel::Sigmoid { gamma, coef0 } => ("SIGMOID", [gamma, coef0, 0.0]),
+    };
+    writer.text("kernel_type", name);
+    writer.floats("kernel_params", parameters);
+}
+
+fn write(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
+    let Op::Hosted(Hosted::SupportVectors(op)) = op else { return Err(mistaken(op)) };
+    write_kernel(writer, op.kernel);
+    match &op.machine {
+        Machine::Regressor { coefficients, rho, one_class } => {
+            if coefficients.is_empty() {
+                writer.floats("coefficients", by_vector(op));
+            } else {
+                writer.floats("support_vectors", by_vector(op));
+                writer.floats("coefficients", coefficients.iter().copied());
+                writer.int("n_supports", op.count as i64);
+            }
+            writer.floats("rho", [*rho]);
+            writer.int("one_class", (*one_class).into());
+        }
+        Machine::Classifier(machine) => {
+            write_labels(writer, "classlabels_ints", &machine.labels)?;
+            if machine.starts.is_empty() {
+                writer.floats("coefficients", by_vector(op));
+            } else {
+                writer.floats("support_vectors", by_vector(op));
+                writer.floats("coefficients", machine.coefficients.iter().copied());
+                writer.ints(
+                    "vectors_per_class",
+                    machine.starts.windows(2).map(|ends| (ends[1] - ends[0]) as i64),
+                );
+            }
+            writer.floats("rho", machine.rho.iter().copied());
+            if let Some(probability) = &machine.probability {
+                for (name, place) in [("prob_a", 0), ("prob_b", 1)] {
+                    writer.floats(name, probability.iter().map(|pair| pair[place]));
+                }
+            }
+            writer.choice("post_transform", &POST_TRANSFORMS, &machine.post_transform);
+        }
+    }
+    Ok(())
+}
+
 operators! {
     ML_DOMAIN;
-    "SVMClassifier": [1] {1, 1, 2 => classifier};
-    "SVMRegressor": [1] {1, 1, 1 => regressor};
+    "SVMClassifier": [1] {1, 1, 2 => classifier} write write;
+    "SVMRegressor": [1] {1, 1, 1 => regressor} write write;
 }

@@ -29,6 +29,34 @@ pub(super) fn conv(node: &NodeReader<'_, '_>, attributes: Attributes, groups: us
     node.function(move |f| volume::conv(f, &attributes, groups)).into()
 }
 
+/// A convolution without weights: of no output channels, or of no input channels, whose sums are 0.
+pub(super) fn nothing_convolved(
+    f: &mut Scope<'_, '_>,
+    attributes: &Attributes,
+    groups: usize,
+) -> Result<ValueId, Error> {
+    let (x, weights) = (f.input(0)?, f.input(1)?);
+    let (shape, taps) = (f.shape(x), f.shape(weights));
+    let fits =
+        taps.rank() == shape.rank() && taps.rank() > 2 && taps[1].checked_mul(groups) == Some(shape[1]);
+    if !fits || taps[2..].contains(&0) {
+        return Err(f.wrong(format!("weights {taps} in {groups} groups do not fit the input {shape}")));
+    }
+    let window = attributes.over(f, &shape[2..], Some(&taps[2..]))?;
+    let own = window.axes.len() - window.own;
+    let mut dims = vec![shape[0], taps[0]];
+    dims.extend(window.axes[own..].iter().map(|axis| axis.out));
+    let bias = match f.get(2) {
+        Some(bias) => {
+            let mut along = vec![1; dims.len()];
+            along[1] = taps[0];
+            f.reshape(bias, &along)?
+        }
+        None => f.scalar_like(0.0, x),
+    };
+    f.expand(bias, &dims)
+}
+
 /// The largest element under a window over three axes.
 pub(super) fn max_pool(node: &NodeReader<'_, '_>, attributes: Attributes) -> Op {
     node.function(move |f| {
