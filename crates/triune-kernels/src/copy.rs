@@ -533,7 +533,7 @@ unsafe fn take_apart<T: Element>(
             match short {
                 2 => apart_2(level, std::slice::from_raw_parts(src.cast(), len), plane(0), plane(1)),
                 3 => {
-                    apart_3(level, std::slice::from_raw_parts(src.cast(), len), plane(0), plane(1), plane(2))
+                    apart_3(level, std::slice::from_raw_parts(src.cast(), len), plane(0), plane(1), plane(2));
                 }
                 _ => {
                     let src = std::slice::from_raw_parts(src.cast(), len);

@@ -92,7 +92,7 @@ mod x86 {
         for (x, out) in x.iter().zip(out) {
             // SAFETY: eight halves are 16 bytes, eight floats 32.
             unsafe {
-                _mm256_storeu_ps(out.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(x.as_ptr().cast())))
+                _mm256_storeu_ps(out.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(x.as_ptr().cast())));
             };
         }
         for (x, out) in x_rest.iter().zip(out_rest) {

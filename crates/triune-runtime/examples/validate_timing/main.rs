@@ -11,11 +11,12 @@
 mod fit;
 mod published;
 mod quantize;
+mod unseen;
 
 use std::{error::Error, fmt::Write as _, path::Path, sync::Arc};
 
 use fit::{Parameter, fit, with};
-use published::{BUYI, BUYI_UNSEEN, METIS, METIS_UNSEEN, PRODUCTS};
+use published::{BUYI, METIS, PRODUCTS};
 use triune_device::{
     Command, DeviceSpec, Timeline, TimingOptions,
     command::decode,
@@ -26,6 +27,7 @@ use triune_graph::{Graph, format::onnx};
 use triune_runtime::{
     CompileOptions, DeployOptions, Deployment, Device, PlanOptions, Policy, TensorIo, compile,
 };
+use unseen::{BUYI_UNSEEN, METIS_UNSEEN};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 

@@ -306,7 +306,7 @@ impl<'a, 'b> NodeReader<'a, 'b> {
         let id = (*self.inputs.get(index)?)?;
         match self.builder.graph.value(id).shape.as_ref()?.get(axis)? {
             Dim::Fixed(extent) => Some(*extent),
-            _ => None,
+            Dim::Symbol(_) => None,
         }
     }
 
