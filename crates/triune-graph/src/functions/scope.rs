@@ -213,7 +213,6 @@ impl<'s, 'g> Scope<'s, 'g> {
     }
 
     /// A product of extents, which those of a tensor without elements may not have.
-    #[cfg(feature = "megengine")]
     pub(crate) fn product(&self, extents: &[usize]) -> Result<usize, Error> {
         let product = extents.iter().try_fold(1_usize, |product, &extent| product.checked_mul(extent));
         product
