@@ -170,9 +170,10 @@ PREFIX ?= build/capi
 .PHONY: capi
 capi: ## build the vendors' C interfaces and install them with headers and pkg-config into PREFIX (build/capi)
 	cargo build --release --quiet --package triune-capi
-	install -d $(PREFIX)/lib/pkgconfig $(PREFIX)/include/axruntime
+	install -d $(PREFIX)/lib/pkgconfig $(PREFIX)/include/axruntime $(PREFIX)/include/lite-c
 	install -m 755 $${CARGO_TARGET_DIR:-target}/release/libtriune_capi.so $(PREFIX)/lib
 	install -m 644 crates/triune-capi/include/axruntime/* $(PREFIX)/include/axruntime
+	install -m 644 crates/triune-capi/include/lite-c/* $(PREFIX)/include/lite-c
 	sed -e 's|@PREFIX@|$(abspath $(PREFIX))|' -e "s|@VERSION@|$$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)|" \
 		crates/triune-capi/triune-capi.pc.in > $(PREFIX)/lib/pkgconfig/triune-capi.pc
 
