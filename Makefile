@@ -165,6 +165,18 @@ wheel: $(NATIVE) ## build the wheel for this machine into dist/
 	$(BIN)/maturin build --release --quiet --out dist
 	@ls -l dist
 
+PREFIX ?= build/capi
+
+.PHONY: capi
+capi: ## build the vendors' C interfaces and install them with headers and pkg-config into PREFIX (build/capi)
+	cargo build --release --quiet --package triune-capi
+	install -d $(PREFIX)/lib/pkgconfig $(PREFIX)/include/axruntime $(PREFIX)/include/lite-c
+	install -m 755 $${CARGO_TARGET_DIR:-target}/release/libtriune_capi.so $(PREFIX)/lib
+	install -m 644 crates/triune-capi/include/axruntime/* $(PREFIX)/include/axruntime
+	install -m 644 crates/triune-capi/include/lite-c/* $(PREFIX)/include/lite-c
+	sed -e 's|@PREFIX@|$(abspath $(PREFIX))|' -e "s|@VERSION@|$$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)|" \
+		crates/triune-capi/triune-capi.pc.in > $(PREFIX)/lib/pkgconfig/triune-capi.pc
+
 # Rust's targets of the wheels; the first is what the oldest Linux in use has: glibc 2.17, and musl 1.2.
 LINUX := x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-musl
 
@@ -205,7 +217,7 @@ site: $(SITE)/.made ## build the pages of docs/ into build/site, warnings as err
 
 .PHONY: crates
 crates: ## package every published crate, as for crates.io, and build each from its package
-	cargo package --workspace --exclude triune-python --exclude triune-testing --exclude triune-benches --allow-dirty --quiet
+	cargo package --workspace --exclude triune-python --exclude triune-capi --exclude triune-testing --exclude triune-benches --allow-dirty --quiet
 	@ls target/package/*.crate
 
 .PHONY: clean

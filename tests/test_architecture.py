@@ -60,11 +60,12 @@ MAY_USE: dict[str, set[str]] = {
         "triune-remote",
     },
     "triune-python": {"triune"},
+    "triune-capi": {"triune"},
 }
 # Never published: they may look at everything.
 UNPUBLISHED = {"triune-testing", "triune-benches"}
 # Only these may contain unsafe code.
-UNSAFE = {"triune-fork", "triune-cancel", "triune-kernels", "triune-device", "triune-python"}
+UNSAFE = {"triune-fork", "triune-cancel", "triune-kernels", "triune-device", "triune-python", "triune-capi"}
 # The only crate that may know Python.
 PYTHON = {"triune-python"}
 LONGEST_FILE = 800

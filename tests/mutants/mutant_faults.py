@@ -28,6 +28,7 @@ CRATES = [
     "triune-icraft",
     "triune-remote",
     "triune-python",
+    "triune-capi",
 ]
 
 

@@ -1,0 +1,779 @@
+//! Networks: a model, tensors for its inputs and outputs, and what runs it.
+
+use std::{
+    ffi::{CString, c_char, c_int, c_uint, c_void},
+    fs::File,
+    io::Read,
+    path::Path,
+    slice,
+    sync::Arc,
+};
+
+use triune::{
+    DType, Model, ModelOptions, Session, SessionOptions, Shape, TensorMut, TensorRef, ValueInfo, Workspace,
+    internals::{
+        fork::{Brief, Lock},
+        graph::format::mge::cipher,
+    },
+};
+
+use super::wish::{Wish, wishes};
+use super::{
+    failure::{Failure, done, failure, give},
+    tensor::{self, State, TENSORS, Tensor},
+    types::{CPU, Config, DEVICE_DEFAULT, Handle, INPUT, IO_VALUE, Io, Layout, NetworkIo, OUTPUT, kind},
+};
+use crate::{
+    boundary,
+    handle::{self, Table},
+};
+
+static NETWORKS: Table<Network> = Table::new();
+
+const PACKED: &[u8] = b"packed_model";
+const MOST_THREADS: usize = 1024;
+
+/// A `LiteNetwork`.
+struct Network {
+    handle: usize,
+    state: Lock<Inner>,
+}
+
+#[expect(clippy::struct_excessive_bools, reason = "the header's settings are flags")]
+struct Inner {
+    compressed: bool,
+    fusion: bool,
+    cipher: Option<String>,
+    device_type: c_int,
+    device_id: c_int,
+    stream_id: c_int,
+    threads: usize,
+    inplace: bool,
+    wishes: [Vec<Wish>; 2],
+    workspace: Option<Arc<Workspace>>,
+    loaded: Option<Loaded>,
+    start: Option<Callback>,
+    finish: Option<Callback>,
+    /// Whether there was a run that nobody waited for.
+    ran: bool,
+}
+
+struct Loaded {
+    session: Session,
+    inputs: Vec<Port>,
+    outputs: Vec<Port>,
+}
+
+/// An input or output of the model, and its tensor.
+struct Port {
+    name: CString,
+    dtype: DType,
+    /// Whether the model has a scalar there, which is a tensor of one element.
+    scalar: bool,
+    is_host: c_int,
+    io_type: c_int,
+    handle: usize,
+    tensor: Arc<Tensor>,
+}
+
+type Plain = unsafe extern "C" fn(*const Io, *const Handle, usize) -> c_int;
+type WithData = unsafe extern "C" fn(*const Io, *const Handle, usize, *mut c_void) -> c_int;
+
+#[derive(Clone, Copy)]
+enum Callback {
+    Plain(Plain),
+    WithData(WithData, *mut c_void),
+}
+
+// SAFETY: the program gave the data for that function, which is called in the thread that runs or waits.
+unsafe impl Send for Callback {}
+
+/// What a callback is called with.
+struct Called {
+    callback: Callback,
+    ios: Vec<Io>,
+    handles: Vec<Handle>,
+}
+
+impl Called {
+    fn new(callback: Callback, ports: &[Port]) -> Self {
+        let io = |port: &Port| Io {
+            name: port.name.as_ptr(),
+            is_host: port.is_host,
+            io_type: port.io_type,
+            config_layout: port.tensor.state.lock().layout(),
+        };
+        let handles = ports.iter().map(|port| handle::pointer(port.handle)).collect();
+        Self { callback, ios: ports.iter().map(io).collect(), handles }
+    }
+
+    fn call(&self, what: &str) -> Result<(), Failure> {
+        let (ios, handles, count) = (self.ios.as_ptr(), self.handles.as_ptr(), self.ios.len());
+        // SAFETY: the program gave the function, and the data for it.
+        let code = unsafe {
+            match self.callback {
+                Callback::Plain(function) => function(ios, handles, count),
+                Callback::WithData(function, data) => function(ios, handles, count, data),
+            }
+        };
+        if code == 0 { Ok(()) } else { Err(failure(format!("the {what} callback gave {code}"))) }
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        let own: Vec<usize> = self.inputs.iter().chain(&self.outputs).map(|port| port.handle).collect();
+        TENSORS.take(|handle, _| own.contains(&handle));
+    }
+}
+
+impl Inner {
+    /// # Safety
+    /// The texts of the configuration are texts or NULL, and the arrays have so many items.
+    unsafe fn new(config: &Config, io: &NetworkIo) -> Result<Self, Failure> {
+        // SAFETY: the caller's promise.
+        let (cipher, discrete, inputs, outputs) = unsafe {
+            (
+                boundary::text(config.bare_model_cryption_name).filter(|name| !name.is_empty()),
+                boundary::text(config.discrete_input_name).filter(|name| !name.is_empty()),
+                wishes("inputs", io.inputs, io.input_size)?,
+                wishes("outputs", io.outputs, io.output_size)?,
+            )
+        };
+        if !matches!(config.device_type, CPU | DEVICE_DEFAULT) {
+            let device = config.device_type;
+            return Err(failure(format!(
+                "not implemented: networks on device type {device}; there is LITE_CPU"
+            )));
+        }
+        if discrete.is_some() {
+            return Err(failure("not implemented: LiteConfig.discrete_input_name"));
+        }
+        if config.options.before[7] != 0 {
+            return Err(failure("not implemented: LiteOptions.force_output_use_user_specified_memory"));
+        }
+        Ok(Self {
+            compressed: config.has_compression != 0,
+            fusion: config.options.graph_opt_level != 0,
+            cipher,
+            device_type: config.device_type,
+            device_id: config.device_id,
+            stream_id: 0,
+            threads: 1,
+            inplace: false,
+            wishes: [inputs, outputs],
+            workspace: None,
+            loaded: None,
+            start: None,
+            finish: None,
+            ran: false,
+        })
+    }
+
+    fn loaded(&mut self) -> Result<&mut Loaded, Failure> {
+        self.loaded.as_mut().ok_or_else(|| failure("no model is loaded"))
+    }
+
+    fn settable(&mut self, what: &str) -> Result<&mut Self, Failure> {
+        if self.loaded.is_some() {
+            return Err(failure(format!("{what}: a model is loaded already; set it before")));
+        }
+        Ok(self)
+    }
+
+    fn read(&self, path: &Path) -> Result<Arc<Model>, Failure> {
+        let unreadable = |error: std::io::Error| failure(format!("load: '{}': {error}", path.display()));
+        let mut file = File::open(path).map_err(unreadable)?;
+        let mut content = Vec::new();
+        if self.cipher.is_none() {
+            file.take(PACKED.len() as u64).read_to_end(&mut content).map_err(unreadable)?;
+            if content != PACKED {
+                return Ok(Model::open(path, &ModelOptions { compressed: self.compressed })?);
+            }
+        } else {
+            file.read_to_end(&mut content).map_err(unreadable)?;
+        }
+        self.model(&content)
+    }
+
+    fn model(&self, content: &[u8]) -> Result<Arc<Model>, Failure> {
+        let plain = match &self.cipher {
+            Some(name) => cipher::decrypt(name, cipher::default_key(name).unwrap_or_default(), content)
+                .map_err(|error| failure(error.to_string()))?,
+            None => content.to_vec(),
+        };
+        if plain.starts_with(PACKED) {
+            return Err(failure(
+                "not implemented: packed models; load the bare model, or use megenginelite in Python",
+            ));
+        }
+        Ok(Model::from_bytes(plain, &ModelOptions { compressed: self.compressed })?)
+    }
+
+    fn open(&mut self, network: usize, model: &Arc<Model>) -> Result<(), Failure> {
+        let options = SessionOptions {
+            threads: if self.inplace { 1 } else { self.threads },
+            fusion: self.fusion,
+            device: None,
+            workspace: self.workspace.clone(),
+        };
+        let session = Session::of(Arc::clone(model), &options)?;
+        let [given, wanted] = &self.wishes;
+        let place = (network, self.device_type, self.device_id);
+        let known = model.default_shapes().unwrap_or_default();
+        let given = |(index, info)| port(info, given, place, known.get(index), true);
+        let inputs = model.inputs().iter().enumerate().map(given).collect::<Result<Vec<_>, _>>()?;
+        let outputs = model
+            .outputs()
+            .iter()
+            .map(|info| port(info, wanted, place, None, false))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut loaded = Loaded { session, inputs, outputs };
+        if loaded.inputs.iter().all(|port| !port.tensor.state.lock().shape.is_empty()) {
+            let shapes = loaded.shapes()?;
+            loaded.plan(&shapes)?;
+        }
+        self.loaded = Some(loaded);
+        self.ran = false;
+        Ok(())
+    }
+}
+
+impl Loaded {
+    /// The inputs' extents, as the model takes them.
+    fn shapes(&self) -> Result<Vec<Shape>, Failure> {
+        let shape = |port: &Port| {
+            let (state, name) = (port.tensor.state.lock(), port.name.to_string_lossy());
+            if state.kind != kind(&name, port.dtype)? {
+                return Err(failure(format!(
+                    "input '{name}': the model takes {}, the tensor is of another type",
+                    port.dtype.name()
+                )));
+            }
+            if state.shape.is_empty() {
+                return Err(failure(format!(
+                    "the shape of input '{name}' is open: set the layout of its tensor, or a LiteIO's"
+                )));
+            }
+            let own: &[usize] = if port.scalar && state.shape == [1] { &[] } else { &state.shape };
+            Shape::new(own).ok_or_else(|| failure(format!("input '{name}' has too many axes")))
+        };
+        self.inputs.iter().map(shape).collect()
+    }
+
+    /// Gives the outputs' tensors their layouts, as far as these do not depend on data.
+    fn plan(&mut self, shapes: &[Shape]) -> Result<Vec<bool>, Failure> {
+        let planned = self.session.prepare(shapes)?;
+        let fit = |(port, planned): (&mut Port, Option<(DType, Shape)>)| match planned {
+            Some((dtype, shape)) => port.fit(dtype, &shape).map(|()| true),
+            None => Ok(false),
+        };
+        self.outputs.iter_mut().zip(planned).map(fit).collect()
+    }
+
+    fn run(&mut self) -> Result<(), Failure> {
+        let shapes = self.shapes()?;
+        let known = self.plan(&shapes)?;
+        // Clones keep the memory, whatever the program does to the tensors meanwhile.
+        let mut states = Vec::new();
+        let mut copies = Vec::new();
+        for port in &self.inputs {
+            let mut state = port.tensor.state.lock();
+            state.start()?;
+            copies.push(if state.is_dense() { None } else { Some(state.gathered()?) });
+            states.push(state.clone());
+        }
+        let mut inputs = Vec::new();
+        for ((state, copy), (port, shape)) in
+            states.iter_mut().zip(&copies).zip(self.inputs.iter().zip(&shapes))
+        {
+            let bytes = match copy {
+                Some(copy) => copy.as_slice(),
+                // SAFETY: the clone keeps it; who writes an input during a run breaks the header's rules.
+                None => unsafe { tensor::bytes(state) }?,
+            };
+            inputs.push(TensorRef { dtype: port.dtype, shape, bytes });
+        }
+        let mut taken: Vec<(usize, usize)> =
+            inputs.iter().map(|input| (input.bytes.as_ptr().addr(), input.bytes.len())).collect();
+        let mut kept = Vec::new();
+        let mut places: Vec<Option<(*mut u8, usize, Vec<usize>)>> = Vec::new();
+        for (port, known) in self.outputs.iter().zip(known) {
+            let mut state = port.tensor.state.lock();
+            let direct = known && state.is_dense() && port.io_type == IO_VALUE && port.dtype != DType::Bool;
+            let place = if direct { Some((state.start()?, state.bytes()?)) } else { None };
+            let free = |&(start, size): &(*mut u8, usize)| {
+                taken
+                    .iter()
+                    .all(|&(other, length)| start.addr() >= other + length || other >= start.addr() + size)
+            };
+            let place = place.filter(free).map(|(start, size)| {
+                taken.push((start.addr(), size));
+                let shape = if port.scalar { Vec::new() } else { state.shape.clone() };
+                (start, size, shape)
+            });
+            kept.push(state.clone());
+            places.push(place);
+        }
+        let mut into: Vec<Option<TensorMut<'_>>> = places
+            .iter()
+            .zip(&self.outputs)
+            .map(|(place, port)| {
+                place.as_ref().map(|(start, size, shape)| TensorMut {
+                    dtype: port.dtype,
+                    shape,
+                    // SAFETY: the clone keeps it, it is apart from all others, and nobody else writes there during a run.
+                    bytes: unsafe { slice::from_raw_parts_mut(*start, *size) },
+                })
+            })
+            .collect();
+        let results = self.session.run_into(&inputs, &mut into)?;
+        for (port, result) in self.outputs.iter_mut().zip(results) {
+            let Some(result) = result else { continue };
+            port.fit(result.dtype, &result.shape)?;
+            if port.io_type == IO_VALUE {
+                port.tensor.state.lock().scatter(&result.bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn port(&self, name: &str, phase: c_int) -> Result<&Port, Failure> {
+        let ports: Vec<&Port> = match phase {
+            INPUT => self.inputs.iter().collect(),
+            OUTPUT => self.outputs.iter().collect(),
+            0 => self.inputs.iter().chain(&self.outputs).collect(),
+            _ => return Err(failure(format!("phase: expected a LiteTensorPhase, got {phase}"))),
+        };
+        let found = ports.iter().find(|port| port.name.to_bytes() == name.as_bytes());
+        found.copied().ok_or_else(|| {
+            let names: Vec<_> =
+                ports.iter().map(|port| format!("'{}'", port.name.to_string_lossy())).collect();
+            failure(format!("there is no tensor '{name}' in the model; there are {}", names.join(", ")))
+        })
+    }
+}
+
+impl Port {
+    /// Takes the layout of results.
+    fn fit(&mut self, dtype: DType, shape: &[usize]) -> Result<(), Failure> {
+        self.scalar = shape.is_empty();
+        let shape = if shape.is_empty() { &[1] } else { shape };
+        let kind = kind(&self.name.to_string_lossy(), dtype)?;
+        if shape.len() > super::types::MAX_DIMS {
+            let name = self.name.to_string_lossy();
+            return Err(failure(format!(
+                "output '{name}' has {} axes, which no LiteLayout has",
+                shape.len()
+            )));
+        }
+        self.tensor.state.lock().relayout(shape, kind)
+    }
+}
+
+fn port(
+    info: &ValueInfo,
+    wishes: &[Wish],
+    (network, device_type, device_id): (usize, c_int, c_int),
+    default: Option<&Shape>,
+    is_input: bool,
+) -> Result<Port, Failure> {
+    let wish = wishes.iter().rev().find(|wish| wish.name == info.name);
+    let scalar = info.is_ranked() && info.dims.is_empty();
+    // Outputs get theirs when inputs have one.
+    let mut shape = match default {
+        Some(shape) if shape.is_empty() => vec![1],
+        Some(shape) => shape.to_vec(),
+        None => Vec::new(),
+    };
+    if let Some(wish) = wish.filter(|wish| is_input && wish.layout.ndim > 0) {
+        shape = wish.layout.shape()?.to_vec();
+    }
+    if shape.len() > super::types::MAX_DIMS {
+        return Err(failure(format!("'{}' has {} axes, which no LiteLayout has", info.name, shape.len())));
+    }
+    let state = State::new(
+        &Layout::new(&shape, kind(&format!("'{}'", info.name), info.dtype)?),
+        device_type,
+        device_id,
+    )?;
+    let handle = TENSORS.add(|_| Tensor { state: Brief::new(state), network: Some(network) });
+    let tensor = tensor::find("tensor", handle::pointer(handle))?;
+    Ok(Port {
+        name: boundary::c_text(&info.name),
+        dtype: info.dtype,
+        scalar,
+        is_host: wish.map_or(1, |wish| wish.is_host),
+        io_type: wish.map_or(IO_VALUE, |wish| wish.io_type),
+        handle,
+        tensor,
+    })
+}
+
+fn find(name: &str, network: Handle) -> Result<Arc<Network>, Failure> {
+    NETWORKS.find(network).ok_or_else(|| {
+        let got = if network.is_null() { "NULL" } else { "one that has been destroyed, or never was one" };
+        failure(format!("{name}: expected a LiteNetwork, got {got}"))
+    })
+}
+
+fn with(network: Handle, work: impl FnOnce(&mut Inner) -> Result<(), Failure>) -> c_int {
+    done(|| work(&mut *find("network", network)?.state.lock()?))
+}
+
+/// # Safety
+/// As [`Inner::new`]; `network` is NULL or can be written.
+unsafe fn make(network: *mut Handle, config: &Config, io: &NetworkIo) -> c_int {
+    done(|| {
+        if network.is_null() {
+            return Err(failure("network: expected a place for the result, got NULL"));
+        }
+        // SAFETY: the caller's promise.
+        let inner = unsafe { Inner::new(config, io) }?;
+        let handle = NETWORKS.add(|handle| Network { handle, state: Lock::new(inner) });
+        // SAFETY: the caller's promise.
+        unsafe { give("network", network, handle::pointer(handle)) }
+    })
+}
+
+/// `LITE_make_default_network`.
+///
+/// # Safety
+/// `network` is NULL or can be written.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn LITE_make_default_network(network: *mut Handle) -> c_int {
+    // SAFETY: the caller's promise; the defaults have no texts.
+    unsafe { make(network, &Config::DEFAULT, &NetworkIo::DEFAULT) }
+}
+
+/// `LITE_make_network`.
+///
+/// # Safety
+/// Texts and arrays are as the header says; `network` is NULL or can be written.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn LITE_make_network(
+    network: *mut Handle,
+    config: Config,
+    network_io: NetworkIo,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { make(network, &config, &network_io) }
+}
+
+/// `LITE_make_network_config`.
+///
+/// # Safety
+/// Texts are as the header says; `network` is NULL or can be written.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn LITE_make_network_config(network: *mut Handle, config: Config) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { make(network, &config, &NetworkIo::DEFAULT) }
+}
+
+/// `LITE_destroy_network`, with its tensors: one that is no more is nothing to end.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn LITE_destroy_network(network: Handle) -> c_int {
+    done(|| {
+        if network.is_null() {
+            return Err(failure("network: expected a LiteNetwork, got NULL"));
+        }
+        for gone in NETWORKS.take(|handle, _| handle == network.addr()) {
+            // After a run that is under way.
+            gone.state.lock()?.loaded = None;
+        }
+        Ok(())
+    })
+}
+
+/// `LITE_load_model_from_path`.
+///
+/// # Safety
+/// `model_path` is NULL or a text.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn LITE_load_model_from_path(
+    network: Handle,
+    model_path: *const c_char,
+) -> c_int {
+    done(|| {
+        let network = find("network", network)?;
+        // SAFETY: the caller's promise.
+        let path = unsafe { boundary::path(model_path) }
+            .ok_or_else(|| failure("model_path: expected a path, got NULL"))?;
+        let mut inner = network.state.lock()?;
+        let model = inner.read(path)?;
+        inner.open(network.handle, &model)
+    })
+}
+
+/// `LITE_load_model_from_mem`.
+///
+/// # Safety
+/// `model_mem` is NULL or has `size` bytes.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn LITE_load_model_from_mem(
+    network: Handle,
+    model_mem: *mut c_void,
+    size: usize,
+) -> c_int {
+    done(|| {
+        let network = find("network", network)?;
+        // SAFETY: the caller's promise.
+        let content = unsafe { boundary::array(model_mem.cast::<u8>().cast_const(), size) };
+        let content = content
+            .filter(|content| !content.is_empty())
+            .ok_or_else(|| failure("model_mem: expected a model, got nothing"))?;
+        let mut inner = network.state.lock()?;
+        let model = inner.model(content)?;
+        inner.open(network.handle, &model)
+    })
+}
+
+/// `LITE_shared_weight_with_network`.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn LITE_shared_weight_with_network(dst_network: Handle, src_network: Handle) -> c_int {
+    done(|| {
+        let (to, from) = (find("dst_network", dst_network)?, find("src_network", src_network)?);
+        let model = Arc::clone(from.state.lock()?.loaded()?.session.model());
+        let mut inner = to.state.lock()?;
+        inner.settable("shared weights")?.open(to.handle, &model)
+    })
+}
+
+/// `LITE_share_runtime_memroy`; the name is the vendor's.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn LITE_share_runtime_memroy(src_network: Handle, dst_network: Handle) -> c_int {
+    done(|| {
+        let (to, from) = (find("dst_network", dst_network)?, find("src_network", src_network)?);
+        if Arc::ptr_eq(&to, &from) {
+            return Err(failure("share_runtime_memroy: a network cannot share with itself"));
+        }
+        let workspace = Arc::clone(from.state.lock()?.loaded()?.session.workspace());
+        to.state.lock()?.settable("shared memory")?.workspace = Some(workspace);
+        Ok(())
+    })
+}
+
+/// `LITE_forward`.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn LITE_forward(network: Handle) -> c_int {
+    done(|| {
+        let network = find("network", network)?;
+        let start = {
+            let mut inner = network.state.lock()?;
+            let start = inner.start;
+            let loaded = inner.loaded()?;
+            start.map(|callback| Called::new(callback, &loaded.inputs))
+        };
+        // Nothing is locked meanwhile: it may ask for tensors.
+        start.map_or(Ok(()), |start| start.call("start"))?;
+        let mut inner = network.state.lock()?;
+        inner.loaded()?.run()?;
+        inner.ran = true;
+        Ok(())
+    })
+}
+
+/// `LITE_wait`: the finish callback is called here, if there was a run since.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn LITE_wait(network: Handle) -> c_int {
+    done(|| {
+        let network = find("network", network)?;
+        let finish = {
+            let mut inner = network.state.lock()?;
+            let finish = inner.finish.filter(|_| inner.ran);
+            inner.ran = false;
+            let loaded = inner.loaded()?;
+            finish.map(|callback| Called::new(callback, &loaded.outputs))
+        };
+        finish.map_or(Ok(()), |finish| finish.call("finish"))
+    })
+}
+
+/// `LITE_get_io_tensor`.
+///
+/// # Safety
+/// `io_name` is NULL or a text, `tensor` NULL or can be written.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn LITE_get_io_tensor(
+    network: Handle,
+    io_name: *const c_char,
+    phase: c_int,
+    tensor: *mut Handle,
+) -> c_int {
+    with(network, |inner| {
+        // SAFETY: the caller's promise.
+        let name = unsafe { boundary::text(io_name) }
+            .ok_or_else(|| failure("io_name: expected a name, got NULL"))?;
+        let found = inner.loaded()?.port(&name, phase)?.handle;
+        // SAFETY: the caller's promise.
+        unsafe { give("tensor", tensor, handle::pointer(found)) }
+    })
+}
+
+fn name(ports: &[Port], index: usize, what: &str) -> Result<*const c_char, Failure> {
+    let found = ports.get(index).map(|port| port.name.as_ptr());
+    found.ok_or_else(|| failure(format!("there is no {what} {index}: the model has {}", ports.len())))
+}
+
+/// # Safety
+/// The places are NULL or can be written, for all names.
+unsafe fn all_names(ports: &[Port], size: *mut usize, names: *mut *const c_char) -> Result<(), Failure> {
+    if !size.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { size.write(ports.len()) };
+    }
+    if !names.is_null() {
+        for (index, port) in ports.iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { names.add(index).write(port.name.as_ptr()) };
+        }
+    }
+    if size.is_null() && names.is_null() {
+        Err(failure("expected a place for the result, got NULL"))
+    } else {
+        Ok(())
+    }
+}
+
+macro_rules! names {
+    ($($one:ident $all:ident $ports:ident $what:literal;)+) => {
+        $(
+            #[doc = concat!("`", stringify!($one), "`: the text stays until another model is loaded.\n\n# Safety\n`name` is NULL or can be written.")]
+            #[unsafe(no_mangle)]
+            pub(crate) unsafe extern "C" fn $one(network: Handle, index: usize, place: *mut *const c_char) -> c_int {
+                // SAFETY: the caller's promise.
+                with(network, |inner| unsafe { give("name", place, name(&inner.loaded()?.$ports, index, $what)?) })
+            }
+
+            #[doc = concat!("`", stringify!($all), "`.\n\n# Safety\n`size` is NULL or can be written, `name` NULL or an array for all names.")]
+            #[unsafe(no_mangle)]
+            pub(crate) unsafe extern "C" fn $all(network: Handle, size: *mut usize, name: *mut *const c_char) -> c_int {
+                // SAFETY: the caller's promise.
+                with(network, |inner| unsafe { all_names(&inner.loaded()?.$ports, size, name) })
+            }
+        )+
+    };
+}
+
+names! {
+    LITE_get_input_name LITE_get_all_input_name inputs "input";
+    LITE_get_output_name LITE_get_all_output_name outputs "output";
+}
+
+macro_rules! getters {
+    ($($name:ident: $kind:ty = $place:literal, $value:expr;)+) => {
+        $(
+            #[doc = concat!("`", stringify!($name), "`.\n\n# Safety\nThe place is NULL or can be written.")]
+            #[unsafe(no_mangle)]
+            pub(crate) unsafe extern "C" fn $name(network: Handle, place: *mut $kind) -> c_int {
+                let value: fn(&Inner) -> $kind = $value;
+                // SAFETY: the caller's promise.
+                with(network, |inner| unsafe { give($place, place, value(inner)) })
+            }
+        )+
+    };
+}
+
+getters! {
+    LITE_is_cpu_inplace_mode: c_int = "is_cpu_inplace_mode", |inner| c_int::from(inner.inplace);
+    LITE_get_cpu_threads_number: usize = "nr_threads", |inner| inner.threads;
+    LITE_get_device_id: c_int = "device_id", |inner| inner.device_id;
+    LITE_get_stream_id: c_int = "stream_id", |inner| inner.stream_id;
+    LITE_get_device_type: c_int = "device_type", |inner| inner.device_type;
+}
+
+/// `LITE_set_cpu_inplace_mode`: the thread that calls computes alone.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn LITE_set_cpu_inplace_mode(network: Handle) -> c_int {
+    with(network, |inner| {
+        inner.settable("in-place mode")?.inplace = true;
+        Ok(())
+    })
+}
+
+/// `LITE_set_cpu_threads_number`.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn LITE_set_cpu_threads_number(network: Handle, nr_threads: usize) -> c_int {
+    with(network, |inner| {
+        if !(1..=MOST_THREADS).contains(&nr_threads) {
+            return Err(failure(format!("nr_threads: expected 1 to {MOST_THREADS}, got {nr_threads}")));
+        }
+        inner.settable("threads")?.threads = nr_threads;
+        Ok(())
+    })
+}
+
+/// `LITE_set_device_id`: the host takes any number.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn LITE_set_device_id(network: Handle, device_id: c_int) -> c_int {
+    with(network, |inner| {
+        inner.settable("the device")?.device_id = device_id;
+        Ok(())
+    })
+}
+
+/// `LITE_set_stream_id`: the host takes any number.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn LITE_set_stream_id(network: Handle, stream_id: c_int) -> c_int {
+    with(network, |inner| {
+        inner.settable("the stream")?.stream_id = stream_id;
+        Ok(())
+    })
+}
+
+/// `LITE_set_network_algo_policy`: there is one algorithm for each operator, the same for every run.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn LITE_set_network_algo_policy(network: Handle, strategy: c_uint) -> c_int {
+    with(network, |_| {
+        if (1..16).contains(&strategy) {
+            Ok(())
+        } else {
+            Err(failure(format!("strategy: expected LiteAlgoSelectStrategy, got {strategy}")))
+        }
+    })
+}
+
+/// `LITE_set_network_algo_fastrun_config`: as `LITE_set_network_algo_policy`.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn LITE_set_network_algo_fastrun_config(
+    network: Handle,
+    _batch: c_uint,
+    _equal: c_int,
+) -> c_int {
+    with(network, |_| Ok(()))
+}
+
+/// `LITE_set_network_algo_workspace_limit`: as `LITE_set_network_algo_policy`.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn LITE_set_network_algo_workspace_limit(network: Handle, _limit: usize) -> c_int {
+    with(network, |_| Ok(()))
+}
+
+macro_rules! callbacks {
+    ($($plain:ident $data:ident $field:ident;)+) => {
+        $(
+            #[doc = concat!("`", stringify!($plain), "`: NULL takes it away.\n\n# Safety\nThe function can be called as the header says.")]
+            #[unsafe(no_mangle)]
+            pub(crate) unsafe extern "C" fn $plain(network: Handle, callback: Option<Plain>) -> c_int {
+                with(network, |inner| {
+                    inner.$field = callback.map(Callback::Plain);
+                    Ok(())
+                })
+            }
+
+            #[doc = concat!("`", stringify!($data), "`: NULL takes it away.\n\n# Safety\nThe function can be called with the data as the header says.")]
+            #[unsafe(no_mangle)]
+            pub(crate) unsafe extern "C" fn $data(network: Handle, callback: Option<WithData>, data: *mut c_void) -> c_int {
+                with(network, |inner| {
+                    inner.$field = callback.map(|callback| Callback::WithData(callback, data));
+                    Ok(())
+                })
+            }
+        )+
+    };
+}
+
+callbacks! {
+    LITE_set_start_callback LITE_set_start_callback_with_userdata start;
+    LITE_set_finish_callback LITE_set_finish_callback_with_userdata finish;
+}

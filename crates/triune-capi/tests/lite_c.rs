@@ -1,0 +1,131 @@
+//! Programs for `lite-c`, in the form of the vendor's examples, with the core's own results as the reference.
+
+use std::{fs, path::Path};
+
+use support::{build, build_test, command, crate_file, has, run, valgrind};
+use triune::{Session, SessionOptions, TensorRef};
+
+mod support;
+
+/// The bytes of an input, and what the core makes of them.
+fn reference(model: &Path) -> (Vec<u8>, Vec<u8>) {
+    let mut session = Session::open(model, &SessionOptions::default()).unwrap();
+    let known = session.model().default_shapes().map(|shapes| shapes[0].to_vec());
+    let shape = known.unwrap_or_else(|| vec![3, 4]);
+    let input: Vec<f32> = (0..shape.iter().product::<usize>()).map(|at| (at * 7 % 13) as f32 - 5.0).collect();
+    let outputs = session.run(&[TensorRef::of(&input, &shape)]).unwrap();
+    (input.iter().flat_map(|value| value.to_le_bytes()).collect(), outputs[0].bytes.clone())
+}
+
+fn a_model_runs(model: &Path, threads: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = build_test("lite_basic.c", folder.path()) else { return };
+    let (input, result) = reference(model);
+    fs::write(folder.path().join("in.bin"), input).unwrap();
+    let said = run(command(&program, folder.path()).arg(model).args(["in.bin", "out.bin", threads]));
+    assert_eq!(said, "1 1 1");
+    assert!(fs::read(folder.path().join("out.bin")).unwrap() == result);
+}
+
+#[test]
+fn a_forward_has_the_cores_bits() {
+    let model = crate_file("../triune/models/sums.onnx");
+    a_model_runs(&model, "1");
+    a_model_runs(&model, "2");
+}
+
+#[test]
+fn megengines_models_run() {
+    // A folder of models that are not everywhere.
+    let Some(folder) = std::env::var_os("TRIUNE_MGE_MODELS") else {
+        eprintln!("skipped: TRIUNE_MGE_MODELS names no folder of MegEngine's models");
+        return;
+    };
+    for name in ["mnist_b1.mge", "qnet_int8.mge"] {
+        a_model_runs(&Path::new(&folder).join(name), "2");
+    }
+}
+
+const LINES: &[&str] = &[
+    "tensor: expected a LiteTensor, got one that has been destroyed, or never was one",
+    "the tensor is a slice with gaps: copy it to a tensor of its own first",
+    "reshape: [5, -1] has another number of elements than [3, 4]",
+    "prepared_data: expected at least 48 bytes, got 8",
+    "tensor: expected a LiteTensor, got NULL",
+    "layout: expected a place for the result, got NULL",
+    "not implemented: tensors on device type 1; there is LITE_CPU",
+    "no model is loaded",
+    "load: 'gone.mge': No such file or directory (os error 2)",
+    "not implemented: packed models; load the bare model, or use megenginelite in Python",
+    "nr_threads: expected 1 to 1024, got 0",
+    "not implemented: LITE_use_tensorrt",
+    "network: expected a LiteNetwork, got one that has been destroyed, or never was one",
+    "network: expected a LiteNetwork, got one that has been destroyed, or never was one",
+];
+
+#[test]
+fn tensors_do_what_the_header_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = build_test("lite_tensor.c", folder.path()) else { return };
+    assert_eq!(run(&mut command(&program, folder.path())).lines().collect::<Vec<_>>(), LINES);
+}
+
+#[test]
+fn valgrind_finds_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    if !has("valgrind") {
+        return;
+    }
+    let Some(program) = build_test("lite_tensor.c", folder.path()) else { return };
+    run(&mut valgrind(&program, folder.path()));
+    let Some(program) = build_test("lite_basic.c", folder.path()) else { return };
+    let model = crate_file("../triune/models/sums.onnx");
+    fs::write(folder.path().join("in.bin"), reference(&model).0).unwrap();
+    run(valgrind(&program, folder.path()).arg(&model).args(["in.bin", "out.bin", "2"]));
+}
+
+#[test]
+fn the_example_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = build(&crate_file("examples/lite-c/forward.c"), folder.path()) else { return };
+    let said = run(command(&program, folder.path()).arg(crate_file("../triune/models/edges.onnx")));
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
+fn whatever_the_headers_declare_can_be_linked() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut names = Vec::new();
+    for header in ["tensor_c.h", "network_c.h", "global_c.h"] {
+        let text = fs::read_to_string(crate_file("include/lite-c").join(header)).unwrap();
+        let declared = text.split("LITE_API ").skip(1).map(|rest| rest.split(['(', ';']).next().unwrap());
+        names.extend(declared.map(|text| text.rsplit([' ', '*']).next().unwrap().to_owned()));
+    }
+    assert_eq!(names.len(), 93, "{names:?}");
+    let addresses = names.join(", (void*)&");
+    let program = format!(
+        "#include \"lite-c/global_c.h\"\nvoid* all[] = {{(void*)&{addresses}}};\nint main(void) {{ return !all[0]; }}\n"
+    );
+    let source = folder.path().join("all.c");
+    fs::write(&source, program).unwrap();
+    let Some(program) = build(&source, folder.path()) else { return };
+    run(&mut command(&program, folder.path()));
+}
+
+#[test]
+fn the_pages_program_runs_and_the_page_lists_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = fs::read_to_string(crate_file("../../docs/c.md")).unwrap();
+    let source = page.split("```c\n").nth(2).and_then(|text| text.split("```").next()).unwrap();
+    fs::write(folder.path().join("page.c"), source).unwrap();
+    let missing = fs::read_to_string(crate_file("src/lite/missing.rs")).unwrap();
+    let names: Vec<&str> = missing.lines().filter_map(|line| line.trim().strip_prefix("LITE_")).collect();
+    assert_eq!(names.len(), 27);
+    for name in names {
+        let name = name.split('(').next().unwrap();
+        assert!(page.contains(&format!("`LITE_{name}`")), "{name}");
+    }
+    let Some(program) = build(&folder.path().join("page.c"), folder.path()) else { return };
+    let said = run(command(&program, folder.path()).arg(crate_file("../triune/models/edges.onnx")));
+    assert!(said.contains(": "), "{said}");
+}
