@@ -75,4 +75,6 @@ def main(network_file: str, picture_file: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
     main(*sys.argv[1:])
