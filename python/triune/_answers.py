@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from triune._depth import eight_bits
 from triune._detections import BoxOutputs, Detections, find_box_outputs, rows_of
 from triune._text import short
 from triune.batch import Preprocess
@@ -272,7 +273,7 @@ def draw(picture: Image.Image, answers: Sequence[Answer]) -> Image.Image:
     """Return the picture with boxes and names in it, or the best class in its corner."""
     from PIL import ImageDraw
 
-    result = picture.convert("RGB")
+    result = eight_bits(picture).convert("RGB")
     pen = ImageDraw.Draw(result)
     width = max(1, round(min(result.size) / 200))
     shown = answers if any(each.box for each in answers) else answers[:1]

@@ -45,6 +45,19 @@ def test_stretched_and_normalized(photographs: Path) -> None:
         assert np.array_equal(written(Preprocess(mean=mean), file, last), by_hand(picture, mean).transpose(1, 2, 0))
 
 
+def test_sixteen_bits_are_scaled_and_more_refused(tmp_path: Path) -> None:
+    deep = np.array([[0, 128, 129, 257 * 100, 65_535 - 129, 65_535]], np.uint16)
+    frame = Frame("image", 1, 1, 6, "float32", False)
+    for name in ("deep.png", "deep.tiff"):
+        Image.fromarray(deep).save(tmp_path / name)
+        for source in (tmp_path / name, Image.open(tmp_path / name)):
+            assert written(Preprocess(scale=1.0), source, frame).ravel().tolist() == [0, 0, 1, 100, 254, 255]
+    for dtype, words in ((np.int32, "32-bit integers"), (np.float32, "reals")):
+        Image.fromarray(deep.astype(dtype)).save(tmp_path / "wide.tiff")
+        with pytest.raises(errors.ArgumentError, match=f"{words}, which do not say what is white: save it with 8 or 16"):
+            written(Preprocess(), tmp_path / "wide.tiff", frame)
+
+
 def test_other_types() -> None:
     picture = np.random.default_rng(1).integers(0, 256, (12, 16, 3), dtype=np.uint8)
     for dtype, offset in (("uint8", 0), ("int8", 128)):

@@ -50,6 +50,36 @@ def test_a_model_does_not_differ_from_itself(tmp_path: Path) -> None:
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["differences"][0]["layers"][0]["sqnr"] is None
 
 
+def test_models_of_other_inputs_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = ssd_like(tmp_path / "float.onnx")
+    renamed = onnx.load(model)
+    for node in renamed.graph.node:
+        for index, name in enumerate(node.input):
+            if name == renamed.graph.input[0].name:
+                node.input[index] = "other"
+    renamed.graph.input[0].name = "other"
+    onnx.save(renamed, tmp_path / "renamed.onnx")
+    with pytest.raises(errors.ArgumentError, match=r"renamed.onnx takes 'other', and .* 'image'.*by the inputs' names"):
+        triune.compare(model, tmp_path / "renamed.onnx", inputs=samples(1))
+    shape = [dim.dim_value for dim in onnx.load(model).graph.input[0].type.tensor_type.shape.dim]
+    of_bytes = onnx.helper.make_model(
+        onnx.helper.make_graph(
+            [onnx.helper.make_node("Cast", ["image"], ["y"], to=1)],
+            "bytes",
+            [onnx.helper.make_tensor_value_info("image", 2, shape)],
+            [onnx.helper.make_tensor_value_info("y", 1, shape)],
+        ),
+        opset_imports=[onnx.helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
+    onnx.save(of_bytes, tmp_path / "bytes.onnx")
+    with pytest.raises(errors.ArgumentError, match=r"bytes.onnx takes uint8 as 'image', and .* float32: .*--input-format"):
+        triune.compare(model, tmp_path / "bytes.onnx", inputs=samples(1))
+    (tmp_path / "package").mkdir()
+    assert main(["compare", str(tmp_path / "package"), str(model), "--inputs", str(tmp_path)]) != 0
+    assert "is a package: the first model is an ONNX file" in capsys.readouterr().err
+
+
 def test_the_layer_that_was_spoiled_is_the_worst(tmp_path: Path) -> None:
     """What is before it does not differ, what follows differs less, as the rest of the network goes another way as well."""
     b = Builder(3)

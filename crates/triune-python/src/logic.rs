@@ -29,7 +29,7 @@ pub(crate) fn image_make<'py>(
         "int8" => Arrangement::Int8,
         "int16" => Arrangement::Int16,
         "uint8" => Arrangement::Uint8,
-        other => return Err(error::argument(format!("arrangement: int8, int16 or uint8, not {other:?}"))),
+        other => return Err(error::argument(format!("arrangement: int8, int16 or uint8, not {other}"))),
     };
     let make = ImageMake { width, height, channels, mean, scale, pads, wide, arrangement };
     let picture = Input::new("picture", &bytes_of(picture)?)?;

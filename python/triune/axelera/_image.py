@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from triune._depth import eight_bits
 from triune._masked import MASKED, is_masked
 from triune._text import short
 
@@ -173,6 +174,7 @@ class Picture:
     def _of_pil(cls, pil: Any, color: Any, source: str, like: Picture | None) -> Self:
         if not (hasattr(pil, "getbands") and hasattr(pil, "convert")):
             raise TypeError(f"expected one of Pillow's pictures, got {type(pil).__name__}")
+        pil = eight_bits(pil)
         if pil.mode not in ("RGB", "RGBA", "L"):
             pil = pil.convert("RGBA" if "A" in pil.mode or "transparency" in pil.info else "RGB")
         found = ColorFormat.GRAY if pil.mode == "L" else ColorFormat.parse(color or pil.mode)

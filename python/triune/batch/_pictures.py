@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from triune import _native
+from triune._depth import eight_bits
 from triune._files import UnreadableItem, opened
 from triune.errors import ArgumentError, FileError
 
@@ -303,6 +304,7 @@ class Preprocess:
             factors = (picture.size[0] / (box[2] - box[0]), picture.size[1] / (box[3] - box[1]))
             gap = self.reducing_gap
             picture.draft(mode, (math.ceil(size[0] * factors[0] * gap), math.ceil(size[1] * factors[1] * gap)))
+        picture = eight_bits(picture)
         if picture.mode != mode:
             picture = picture.convert(mode)
         how = getattr(Image.Resampling, self.filter.upper())

@@ -457,7 +457,7 @@ class Plan:
         if scores.ndim == 0 or scores.size != scores.shape[0]:
             raise ArgumentError(
                 f"top_k: expected scores (N, C) in output {self._names[0]!r}, got {scores.shape} without the batch; "
-                "name the output that has them first in outputs"
+                "name the output that has them first in outputs (--outputs), or have outputs as they are, by top_k=None (--top 0)"
             )
         flat = scores.reshape(-1)
         if flat.dtype.kind == "f":

@@ -14,7 +14,7 @@ import numpy as np
 from triune.batch import Preprocess
 from triune.cli.arguments import finite, positive
 from triune.cli.data import IMAGES, Input, Tensor, files_below, load
-from triune.errors import FileError
+from triune.errors import ArgumentError, FileError
 from triune.quantization import QuantizationOptions
 from triune.quantization._samples import Expected, uniform
 from triune.quantization._scales import METHODS
@@ -82,8 +82,7 @@ def add_quantization_options(parser: argparse.ArgumentParser) -> None:
         "--bound",
         metavar="DB",
         type=finite,
-        default=_DEFAULTS.bound,
-        help="with --mixed: signal to quantization noise of each output in dB (default: %(default)g)",
+        help=f"with --mixed: signal to quantization noise of each output in dB (default: {_DEFAULTS.bound:g})",
     )
     how.add_argument(
         "--float-from",
@@ -106,6 +105,10 @@ def quantization_options(options: argparse.Namespace, **others: Any) -> Quantiza
     """Take them from the command line."""
     names = [field.name for field in fields(QuantizationOptions) if hasattr(options, field.name)]
     given = {name: getattr(options, name) for name in names} | others
+    if given.get("bound") is None:
+        given.pop("bound", None)
+    elif not given.get("mixed"):
+        raise ArgumentError("--bound says how far --mixed goes: give --mixed, too")
     return QuantizationOptions(**given)
 
 

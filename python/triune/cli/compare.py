@@ -10,6 +10,7 @@ from triune.cli.calibration import Calibration, model_inputs
 from triune.cli.files import write_files
 from triune.cli.pictures import add_image_options, chosen, stored_info
 from triune.cli.progress import Progress
+from triune.errors import ArgumentError
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -54,6 +55,10 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 def _run(options: argparse.Namespace) -> int:
     from triune.quantization import compare
 
+    if options.reference.is_dir() or options.reference.name == "model.json":
+        raise ArgumentError(
+            f"{options.reference} is a package: the first model is an ONNX file, packages come behind it"
+        )
     with Progress(verbose=options.verbose) as progress:
         found = model_inputs(options.reference)
         samples = Calibration(

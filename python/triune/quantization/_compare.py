@@ -231,6 +231,33 @@ class _Model(Protocol):
         ...
 
 
+def _fed(model: Path, inputs: Mapping[str, str], sample: dict[str, Array]) -> dict[str, Array]:
+    """Return what a model is fed of a sample, which has the first model's inputs.
+
+    Raises: `ArgumentError` where the model has inputs of other names or element types.
+    """
+    if missing := [name for name in inputs if name not in sample]:
+        theirs, ours = (short(", ".join(map(repr, names))) for names in (missing, sample))
+        raise ArgumentError(
+            f"{model} takes {theirs}, and the model that it is compared with {ours}: models on the same inputs are "
+            "compared, by the inputs' names"
+        )
+    for name, dtype in inputs.items():
+        given = getattr(sample[name], "dtype", None)
+        if given is not None and given.kind not in "OUST" and given.name != dtype:
+            raise ArgumentError(
+                f"{model} takes {dtype} as {name!r}, and the model that it is compared with {given}: a model of "
+                "pictures' bytes (--input-format) is compared with others of bytes, its own ONNX file first"
+            )
+    return {name: sample[name] for name in inputs}
+
+
+def _element_type(text: str) -> str:
+    """Return numpy's name of what onnxruntime calls ``tensor(float)``."""
+    name = text.removeprefix("tensor(").removesuffix(")")
+    return {"float": "float32", "double": "float64", "string": "object", "bfloat16": "float32"}.get(name, name)
+
+
 class _Onnx:
     """An ONNX file in onnxruntime, as it stands."""
 
@@ -261,7 +288,8 @@ class _Onnx:
         if wanted != self._asked:
             self._session = session(with_outputs(self.model, wanted), optimized=False)
             self._asked = wanted
-        fed = {value.name: sample[value.name] for value in self._session.get_inputs()}
+        inputs = {value.name: _element_type(value.type) for value in self._session.get_inputs()}
+        fed = _fed(self.path, inputs, sample)
         made = dict(zip(wanted, self._session.run(list(wanted), fed), strict=True))
         found = {name: made[name] for name in self.outputs}
         for name in tensors:
@@ -287,13 +315,14 @@ class _Package:
     def __init__(self, path: Path) -> None:
         from triune.cli.pipeline import Pipeline
 
+        self._path = path
         self._pipeline = Pipeline(path, None, 1)
         self.outputs: list[str] = []
 
     def run(self, sample: dict[str, Array], tensors: Sequence[str]) -> dict[str, Array]:
         """Return the outputs; a package shows no tensors."""
         assert not tensors
-        fed = {item.name: sample[item.name] for item in self._pipeline.inputs}
+        fed = _fed(self._path, {item.name: str(item.dtype) for item in self._pipeline.inputs}, sample)
         found = self._pipeline.run(fed, lambda done, of: None)
         self.outputs = list(found)
         return found

@@ -1,6 +1,8 @@
 //! The candidates of a detector: of all positions and anchors those with a score above a threshold, each with its channels
 //! and where it is.
 
+use triune_tensor::text::List;
+
 use crate::{Error, work};
 
 /// Bytes that channels are counted in: 64 of 8 bits, 32 of 16, which are two blocks of a feature map.
@@ -59,7 +61,7 @@ impl DetPost {
             ));
         }
         if !(1..=3).contains(&self.parts.len()) || self.parts.contains(&0) {
-            return refuse(format!("1 to 3 parts of at least one unit can be, not {:?}", self.parts));
+            return refuse(format!("1 to 3 parts of at least one unit can be, not {}", List(&self.parts)));
         }
         if !(1..=UNIT_BYTES / WORD_BYTES).contains(&self.valid) {
             return refuse(format!("{} words of the last unit; 1 to 8 can be", self.valid));
@@ -118,7 +120,9 @@ impl DetPost {
         if maps.len() != sizes.len() || maps.iter().zip(&sizes).any(|(map, &size)| map.len() != size) {
             let given: Vec<usize> = maps.iter().map(|map| map.len()).collect();
             return Err(Error::Board(format!(
-                "DetPost: maps of {given:?} bytes, which have to be {sizes:?}"
+                "DetPost: maps of {} bytes, which have to be {}",
+                List(&given),
+                List(&sizes)
             )));
         }
         let mut rows = Vec::new();

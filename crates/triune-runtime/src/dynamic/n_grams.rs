@@ -141,7 +141,8 @@ pub(super) fn count(at: &Operands<'_>, op: &NGrams) -> Result<Tensor, Error> {
     let mut counts = memory::filled(count, 0_u32)?;
     // A sequence of one number has no elements between its own: it counts once.
     let distances = if op.lengths[1] > 1 { 1..=op.skips.saturating_add(1).min(length.max(1)) } else { 1..=1 };
-    let mut steps = 0;
+    // The first look is at once.
+    let mut steps = ROUND;
     for (row, counts) in numbers.chunks_exact(length.max(1)).zip(counts.chunks_exact_mut(width.max(1))) {
         for distance in distances.clone() {
             for start in 0..length {

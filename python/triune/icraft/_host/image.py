@@ -8,8 +8,9 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
+from triune._depth import eight_bits
 from triune._files import opened
-from triune.errors import FileError
+from triune.errors import ArgumentError, FileError
 from triune.icraft._xir.conversions import bound
 from triune.icraft._xir.layout import Layout
 from triune.icraft._xir.values import Value
@@ -94,13 +95,16 @@ def _read(path: str | os.PathLike[str], channels: int | None) -> Pixels:
     try:
         if not os.path.lexists(path):
             raise failure(FILE, f"Image2Tensor: there is no file {path}")
-        with opened(path) as file, Image.open(file) as image:
+        with opened(path) as file, Image.open(file) as opened_image:
+            image: Image.Image = eight_bits(opened_image)
             mode = {1: "L", 3: "RGB", 4: "RGBA"}[channels] if channels else image.mode
             if mode not in _UNCHANGED:
                 mode = "RGBA" if "A" in mode or "transparency" in image.info else "L" if mode == "1" else "RGB"
             pixels = np.asarray(image if image.mode == mode else image.convert(mode))
     except UnidentifiedImageError:
         raise failure(LOAD, f"Image2Tensor: {path} is no picture that Pillow knows") from None
+    except ArgumentError as error:
+        raise failure(LOAD, f"Image2Tensor: {path}: {error}") from None
     except FileError as error:
         raise failure(LOAD, f"Image2Tensor: {error}") from None
     except (OSError, Image.DecompressionBombError) as error:
