@@ -54,7 +54,9 @@ def test_sixteen_bits_are_scaled_and_more_refused(tmp_path: Path) -> None:
             assert written(Preprocess(scale=1.0), source, frame).ravel().tolist() == [0, 0, 1, 100, 254, 255]
     for dtype, words in ((np.int32, "32-bit integers"), (np.float32, "reals")):
         Image.fromarray(deep.astype(dtype)).save(tmp_path / "wide.tiff")
-        with pytest.raises(errors.ArgumentError, match=f"{words}, which do not say what is white: save it with 8 or 16"):
+        with pytest.raises(
+            errors.ArgumentError, match=f"{words}, which do not say what is white: save it with 8 or 16"
+        ):
             written(Preprocess(), tmp_path / "wide.tiff", frame)
 
 

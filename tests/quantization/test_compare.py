@@ -73,7 +73,9 @@ def test_models_of_other_inputs_are_told(tmp_path: Path, capsys: pytest.CaptureF
         ir_version=8,
     )
     onnx.save(of_bytes, tmp_path / "bytes.onnx")
-    with pytest.raises(errors.ArgumentError, match=r"bytes.onnx takes uint8 as 'image', and .* float32: .*--input-format"):
+    with pytest.raises(
+        errors.ArgumentError, match=r"bytes.onnx takes uint8 as 'image', and .* float32: .*--input-format"
+    ):
         triune.compare(model, tmp_path / "bytes.onnx", inputs=samples(1))
     (tmp_path / "package").mkdir()
     assert main(["compare", str(tmp_path / "package"), str(model), "--inputs", str(tmp_path)]) != 0
