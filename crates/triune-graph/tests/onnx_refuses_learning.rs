@@ -1,25 +1,17 @@
 //! What operators of classical learning refuse: each row is a node of the domain `ai.onnx.ml` that is wrong in one way, and the error
 //! names the node, the operator and the attribute.
 
+mod learning_common;
 #[expect(dead_code, reason = "other tests read more of it")]
 mod onnx_common;
 
+use learning_common::{doubles, texts};
 use onnx_common::{Message, float, floats, int, ints, node, tensor, tensor_attribute, text};
 use triune_graph::{format::onnx::read_bytes, infer};
 
 const F32: i64 = 1;
 const I64: i64 = 7;
 const STRING: i64 = 8;
-
-fn texts(name: &str, values: &[&str]) -> Message {
-    values.iter().fold(Message::default().text(1, name), |list, value| list.text(9, value)).int(20, 8)
-}
-
-/// An attribute of f64.
-fn doubles(name: &str, values: &[f64]) -> Message {
-    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    tensor_attribute(name, &tensor("", 11, &[values.len() as i64]).bytes(9, &bytes))
-}
 
 fn modes(name: &str, values: &[u8]) -> Message {
     tensor_attribute(name, &tensor("", 2, &[values.len() as i64]).bytes(9, values))

@@ -1,8 +1,10 @@
 //! Classical learning as ONNX writes it: what is read of a file that was written from a file is written as that one is.
 
+mod learning_common;
 #[expect(dead_code, reason = "other tests read more of it")]
 mod onnx_common;
 
+use learning_common::{doubles, texts};
 use onnx_common::{Message, float, floats, int, ints, node, tensor, tensor_attribute, text};
 use triune_graph::{
     Graph, ValueKind,
@@ -12,15 +14,6 @@ use triune_graph::{
 const F32: i64 = 1;
 const I64: i64 = 7;
 const STRING: i64 = 8;
-
-fn texts(name: &str, values: &[&str]) -> Message {
-    values.iter().fold(Message::default().text(1, name), |list, value| list.text(9, value)).int(20, 8)
-}
-
-fn doubles(name: &str, values: &[f64]) -> Message {
-    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    tensor_attribute(name, &tensor("", 11, &[values.len() as i64]).bytes(9, &bytes))
-}
 
 fn reals(name: &str, values: &[f32]) -> Message {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
