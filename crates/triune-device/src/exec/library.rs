@@ -17,7 +17,7 @@ use std::{
 use bytes::Bytes;
 use triune_fork::{Brief, BriefGuard};
 use triune_kernels::{Error as KernelError, Filter, Isa, PackedBytes, PackedFilter, QConv, QConvSpec};
-use triune_tensor::{OutOfMemory, Recipe};
+use triune_tensor::{Buffer, OutOfMemory, Recipe};
 use twox_hash::XxHash3_128;
 
 use crate::Addr;
@@ -127,6 +127,8 @@ pub(super) enum Packing {
     Convolution,
     /// Products with one matrix per group.
     Matrices,
+    /// Convolutions of 3×3 by Winograd's filtering.
+    Winograd,
 }
 
 impl Packing {
@@ -140,6 +142,7 @@ impl Packing {
         match self {
             Self::Convolution => PackedFilter::new(filter, groups, isa),
             Self::Matrices => PackedFilter::matrices(filter, groups, isa),
+            Self::Winograd => PackedFilter::winograd(filter, isa),
         }
     }
 
@@ -152,6 +155,13 @@ impl Packing {
         isa: Isa,
     ) -> Result<PackedFilter, KernelError> {
         let size = size_of::<f32>();
+        if self == Self::Winograd {
+            // A filter's taps lie all over the place: all of them at a time.
+            let bytes = Buffer::zeroed(recipe.len());
+            let mut bytes = bytes.ok_or(KernelError::Invalid("more weights than there is memory for"))?;
+            recipe.part(0, &mut bytes);
+            return PackedFilter::winograd(&Filter { bytes: &bytes, ..*extents }, isa);
+        }
         let mut read = |from: usize, to: &mut [u8]| recipe.part(from * size, to);
         PackedFilter::read(extents, groups, isa, self == Self::Matrices, recipe.len() / size, &mut read)
     }

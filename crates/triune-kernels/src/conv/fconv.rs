@@ -1,8 +1,8 @@
 //! The f32 convolution: what callers say, what is checked, how work is cut into tiles. Arithmetic lies in `fgemm`.
 //!
 //! An output is Σ weight · input by fused multiply-adds from 0 in the order kernel row, kernel column, input channel;
-//! then the bias is added, then the residual, then comes the activation. The same on every instruction set and thread
-//! count.
+//! then the bias is added, then the residual, then comes the activation. With weights for it, the sum is that of Winograd's
+//! filtering instead. The same on every instruction set and thread count.
 
 use std::{ops::Range, sync::Arc};
 
@@ -18,6 +18,7 @@ use super::fdepthwise::{self, Depthwise};
 use super::fepilogue::Epilogue;
 use super::fgemm::{Finish, MAX_ROWS, Panels, Staged, TILE_STEPS};
 use super::fpack::{self, Filter};
+use super::winograd::Winograd;
 
 /// A convolution over f32 maps.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +78,15 @@ impl PackedFilter {
     /// Errors: as [`PackedFilter::new`].
     pub fn matrices(filter: &Filter<'_>, groups: usize, isa: Isa) -> Result<Self, Error> {
         Self::packed(filter, groups, isa, false)
+    }
+
+    /// Packs 3×3 filters of one group for Winograd's filtering, see [`FConv::gains_by_winograd`]; sums are rounded otherwise then.
+    ///
+    /// Errors: as [`PackedFilter::new`], and another number of taps than nine.
+    pub fn winograd(filter: &Filter<'_>, isa: Isa) -> Result<Self, Error> {
+        let kernel = Kernel::Winograd(Winograd::pack(filter, isa)?);
+        let Filter { out_channels, taps, group_channels: in_channels, .. } = *filter;
+        Ok(Self { level: Level::new(isa), groups: 1, taps, in_channels, out_channels, kernel })
     }
 
     /// As [`Self::matrices`] if they are `matrices`, else as [`Self::new`], of values that are not there: `read` writes those from a
@@ -169,6 +179,7 @@ impl PackedFilter {
         match &self.kernel {
             Kernel::Dense { weights, .. } => weights.len(),
             Kernel::Depthwise(depthwise) => depthwise.bytes(),
+            Kernel::Winograd(winograd) => winograd.bytes(),
         }
     }
 }
@@ -179,6 +190,8 @@ enum Kernel {
     Dense { panels: Panels, weights: Buffer, group_len: usize },
     /// One input channel, one output channel per group.
     Depthwise(Depthwise),
+    /// 3×3 windows one step apart, of one group.
+    Winograd(Winograd),
 }
 
 /// Tiles whose row pointers a task makes at once; bounds the scratch.
@@ -209,6 +222,11 @@ impl FConv {
         if let Some(bias) = spec.bias {
             Error::check_eq("bias", spec.out_channels, bias.len())?;
         }
+        if matches!(weights.kernel, Kernel::Winograd(_)) && !Winograd::takes(&g) {
+            return Err(Error::Invalid(
+                "weights for Winograd's filtering of a window other than 3×3 by steps of 1",
+            ));
+        }
         let bias = spec.bias.map_or_else(|| vec![0.0; spec.out_channels], <[f32]>::to_vec);
         Ok(Self {
             geometry: g,
@@ -220,11 +238,18 @@ impl FConv {
         })
     }
 
+    /// Whether a convolution with so many input and output channels and output rows and columns takes less time by Winograd's filtering
+    /// ([`PackedFilter::winograd`]). Looks at no machine, so that the answer, and with it the bits, are the same everywhere.
+    pub fn gains_by_winograd(geometry: &ConvGeometry, channels: [usize; 2], size: [usize; 2]) -> bool {
+        Winograd::takes(geometry) && Winograd::gains(channels, size)
+    }
+
     /// Bytes of scratch that [`FConv::run`] needs with a pool of `threads` threads.
     pub fn scratch_bytes(&self, threads: usize) -> usize {
         match &self.weights.kernel {
             Kernel::Dense { panels, .. } => self.plan(panels).scratch.saturating_mul(threads.max(1)),
             Kernel::Depthwise(_) => 0,
+            Kernel::Winograd(winograd) => winograd.scratch_bytes(threads),
         }
     }
 
@@ -271,6 +296,9 @@ impl FConv {
             }
             Kernel::Depthwise(depthwise) => {
                 fdepthwise::run(self.weights.level, depthwise, &self.geometry, &self.epilogue, &views, pool);
+            }
+            Kernel::Winograd(winograd) => {
+                winograd.run(&self.geometry, &self.epilogue, &views, scratch, pool);
             }
         }
         Ok(())

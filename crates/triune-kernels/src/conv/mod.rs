@@ -19,6 +19,8 @@ mod qepilogue;
 mod qgemm;
 mod qpack;
 mod qscalar;
+mod winograd;
+mod winograd_simd;
 
 pub(crate) use fconv::pack_panel;
 pub use fconv::{FConv, FConvSpec, PackedFilter};

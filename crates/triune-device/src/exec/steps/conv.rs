@@ -263,7 +263,13 @@ impl Prepare for command::FConv {
         let output = checker.output_map("output", &self.output)?;
         let geometry = expect_window(&self.window, &input.nhwc, &output.nhwc)?;
         let extents = weight_extents(&geometry, &input.nhwc, &output.nhwc)?;
-        let packed = checker.packed(self.weights, extents, geometry.groups, Packing::Convolution)?;
+        let (channels, size) = ([input.nhwc.c, output.nhwc.c], [output.nhwc.h, output.nhwc.w]);
+        let packing = if FConv::gains_by_winograd(&geometry, channels, size) {
+            Packing::Winograd
+        } else {
+            Packing::Convolution
+        };
+        let packed = checker.packed(self.weights, extents, geometry.groups, packing)?;
         let bias = match self.bias {
             Some(addr) => Some(checker.floats("bias", addr, Some(output.nhwc.c as u64))?),
             None => None,
