@@ -30,7 +30,7 @@ use std::path::Path;
 
 use triune_device::DeviceSpec;
 use triune_graph::{
-    Graph,
+    Graph, Op,
     format::{
         onnx,
         xir::{Chip, Document, Target},
@@ -189,7 +189,7 @@ impl Stages {
             ))
         })?;
         let mut ids = Ids::default();
-        let mut bound = bind_batch(model, 1)?;
+        let mut bound = bind_batch(model, 1).map_err(|error| on_the_host(model).unwrap_or(error.into()))?;
         let source = Source::new(&bound)?;
         adapt(&mut bound, spec);
         let core = Accelerated::new(&accelerated::prepared(&bound)?, &source, spec.int16)?;
@@ -250,4 +250,26 @@ impl Stages {
             (self.suffix, &self.compiled),
         ]
     }
+}
+
+/// What to say of a model with operators that run on the host alone, behind the parts of it whose extents are known.
+fn on_the_host(model: &Graph) -> Option<Error> {
+    let (node, why) = model.nodes.iter().find_map(|node| match &node.op {
+        Op::Hosted(op) => Some((node, op.against_programs()?)),
+        _ => None,
+    })?;
+    let producers = model.producers();
+    let made = node.inputs.iter().flatten().filter(|id| producers[id.0 as usize].is_some());
+    let ends: Vec<String> = made.map(|&id| Name(&model.value(id).name).to_string()).collect();
+    let before = match ends.as_slice() {
+        [] => String::new(),
+        ends => format!("let the model end before it (--outputs {}), or ", ends.join(",")),
+    };
+    Some(Error::unsupported(
+        node,
+        format!(
+            "{why}, and networks in Icraft's documents have tensors of numbers with fixed extents; {before}compile it into a \
+             package (--format package), whose host part runs it"
+        ),
+    ))
 }

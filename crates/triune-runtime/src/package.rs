@@ -285,7 +285,7 @@ fn payload(directory: &Path, json: &PayloadJson) -> Result<Bytes, Error> {
     if !plain {
         return Err(Error::package(
             directory,
-            format!("payload name '{}' is not a plain file name", json.file),
+            format!("payload name '{}' is not a plain file name; compile the model again", json.file),
         ));
     }
     let path = directory.join(&json.file);
