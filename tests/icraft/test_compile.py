@@ -313,10 +313,14 @@ def test_what_is_no_tensor_is_said(target: str, tmp_path: Path) -> None:
     net = load_beside(str(Path(__file__).parents[1] / "models" / "networks"), "deployable_networks").Net(4)
     scores = net.gemm(net.input(1, 24), 3)
     model = onnx.load_from_string(net.model(scores))
-    node = helper.make_node("ZipMap", [scores.name], ["odds"], "zip", domain="ai.onnx.ml", classlabels_strings=["a", "b", "c"])
+    node = helper.make_node(
+        "ZipMap", [scores.name], ["odds"], "zip", domain="ai.onnx.ml", classlabels_strings=["a", "b", "c"]
+    )
     model.graph.node.append(node)
     model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1))
-    kind = helper.make_map_type_proto(onnx.TensorProto.STRING, helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, []))
+    kind = helper.make_map_type_proto(
+        onnx.TensorProto.STRING, helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [])
+    )
     del model.graph.output[:]
     model.graph.output.append(helper.make_value_info("odds", helper.make_sequence_type_proto(kind)))
     onnx.save(model, tmp_path / "net.onnx")

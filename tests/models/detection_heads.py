@@ -152,4 +152,4 @@ def of_rank(rank: int) -> onnx.ModelProto:
     # What no device computes, in between.
     y = net.node("Max", x, net.constant(np.float32(0.25)))
     y = net.reshape(y, 1, 8, 6, 6)
-    return net.model(shapes[rank], net.conv(y, 8, 12), x)
+    return net.model(shapes[rank], net.conv(y, 8, 24), x)

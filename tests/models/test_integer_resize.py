@@ -57,9 +57,9 @@ def test_it_runs_as_on_the_host(way: str, between: bool, signed: bool, tmp_path:
     file.write_bytes(model)
     (mine,) = triune.Session(file).run(feeds)
     (theirs,) = deployed.reference(model, feeds, optimized=False)
-    step = next(iter(deployed.steps_of(onnx.load_from_string(model).graph).values()))
-    # A mean that is an integer in one order of additions lies just below it in another, and a convolution sums nine of them.
-    assert float(np.abs(mine - theirs).max()) <= 40 * step
+    step = list(deployed.steps_of(onnx.load_from_string(model).graph).values())[-1]
+    # A mean that is an integer in one order of additions lies just below it in another.
+    assert float(np.abs(mine - theirs).max()) <= 1.01 * step
     assert (mine == theirs).mean() > (0.9 if "linear" in way else 0.999)
     package = triune.compile(file, target="metis", output=tmp_path / "metis")
     assert package.report.device.operators > 0

@@ -289,6 +289,12 @@ fn payload(directory: &Path, json: &PayloadJson) -> Result<Bytes, Error> {
         ));
     }
     let path = directory.join(&json.file);
+    if !path.exists() {
+        return Err(Error::package(
+            &path,
+            "it is not there, and the package's model.json names it; compile the model again",
+        ));
+    }
     let input = Input::open(&path, DATA_LIMIT)?;
     let check = |bytes: u64| {
         if bytes == json.bytes {
