@@ -146,10 +146,10 @@ def shuffled(groups: int = 4, channels: int = 24, ends: bool = False) -> onnx.Mo
 def of_rank(rank: int) -> onnx.ModelProto:
     """A network that gives and takes tensors of this many axes."""
     net = Net()
-    shapes = {1: (8 * 36,), 5: (1, 4, 2, 6, 6), 6: (1, 2, 2, 2, 6, 6)}
-    x = net.node("Relu", net.conv(net.reshape("x", 1, 8, 6, 6), 8, 8))
+    shapes = {1: (24 * 36,), 5: (1, 4, 6, 6, 6), 6: (1, 2, 2, 6, 6, 6)}
+    x = net.node("Relu", net.conv(net.reshape("x", 1, 24, 6, 6), 24, 24))
     x = net.reshape(x, *shapes[rank])
-    # What no device computes, in between.
+    # What no device computes, in between; either side is worth a stage.
     y = net.node("Max", x, net.constant(np.float32(0.25)))
-    y = net.reshape(y, 1, 8, 6, 6)
-    return net.model(shapes[rank], net.conv(y, 8, 24), x)
+    y = net.reshape(y, 1, 24, 6, 6)
+    return net.model(shapes[rank], net.conv(y, 24, 24), x)
