@@ -420,9 +420,39 @@ def test_drawing_on_the_command_line(
         (["--input", str(tmp_path / "x.npy"), "--draw", str(out)], "--draw: expected images or videos as --input"),
         (["--input", str(scans), "--draw", str(tmp_path / "no" / "out")], "there is no directory"),
         (["--input", str(tmp_path / "film.mp4")], "film.mp4: not a video that can be read"),
+        (
+            ["--input", str(scans), "--draw", str(tmp_path / "two.png")],
+            "--draw: two.png is a picture's name, for one picture as --input, and there are",
+        ),
     ):
         assert main([*command, *arguments]) == 1
         assert message in capsys.readouterr().err
+    assert not (tmp_path / "two.png").exists()
+    # A folder that is there is one, whatever it is called.
+    (tmp_path / "two.png").mkdir()
+    assert main([*command, "--input", str(scans), "--draw", str(tmp_path / "two.png")]) == 0
+    assert sorted(file.name for file in (tmp_path / "two.png").iterdir()) == sorted(
+        file.name for file in scans.iterdir()
+    )
+
+
+def test_names_of_classes_are_text(
+    tmp_path: Path, scans: Path, names: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """UTF-8, with or without a mark in front; anything else is named, by every command that takes such a file."""
+    text = names.read_text()
+    marked, other = tmp_path / "marked.txt", tmp_path / "other.txt"
+    marked.write_bytes(text.encode("utf-8-sig"))
+    other.write_bytes("one\nstühle\n".encode("latin-1"))
+    image = str(scans / "00.png")
+    assert main(["run", str(DIGITS_INT8), "--labels", str(names), "--input", image]) == 0
+    expected = capsys.readouterr().out
+    assert main(["run", str(DIGITS_INT8), "--labels", str(marked), "--input", image]) == 0
+    assert capsys.readouterr().out == expected
+    commands = (["run", str(DIGITS_INT8), "--input", image], ["predict", str(DIGITS_INT8), image])
+    for command in commands:
+        assert main([*command, "--labels", str(other)]) == 1
+        assert "other.txt: line 2: byte 0xfc is no text in UTF-8" in capsys.readouterr().err
 
 
 def test_videos_on_the_command_line(

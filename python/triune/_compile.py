@@ -189,7 +189,8 @@ def build(
         raise ArgumentError(
             "bits: says how wide calibration's integers are, and there are no samples to calibrate with"
         )
-    if calibration is None and quantization is not None and quantization != type(quantization)():
+    ends = tuple(quantization.outputs) if quantization is not None and calibration is None else ()
+    if calibration is None and quantization is not None and replace(quantization, outputs=()) != type(quantization)():
         raise ArgumentError(
             "quantization: says what calibration makes of a float model, and there are no samples to calibrate with"
         )
@@ -223,7 +224,7 @@ def build(
             if format == "package":
                 _, found = _native.compile(file, target=target, output=folder, title=source, batch=batch, **plan)
             else:
-                reals = source if file != source else None
+                reals = source if file != source and not ends else None
                 _, found = _native.compile_documents(
                     file, target=target, output=folder, name=source.stem, float_model=reals, **plan, **logic
                 )
@@ -232,13 +233,16 @@ def build(
         folder.report = CompileReport.of(name, found)
         said.write(folder)
 
-    if calibration is None and input_format is None:
+    if calibration is None and input_format is None and not ends:
         put(source)
         return folder
     if calibration is None:
         with scratch() as room:
-            said = _take_pictures(source, room / "pictures.onnx", said, input_format)
-            put(room / "pictures.onnx")
+            file = _end_at(source, room / "front.onnx", ends) if ends else source
+            if input_format is not None:
+                said = _take_pictures(file, room / "pictures.onnx", said, input_format)
+                file = room / "pictures.onnx"
+            put(file)
         return folder
     from triune.quantization._quantize import QuantizationOptions, quantize_file
 
@@ -292,6 +296,21 @@ def take_heads(source: Path, target: Path, how: DetPost) -> Any:
     told = put_detpost(model, how)
     onnx.save(model, target)
     return told
+
+
+def _end_at(source: Path, target: Path, outputs: Sequence[str]) -> Path:
+    """Write a model that ends at some tensors, and return its file."""
+    try:
+        import onnx
+    except ImportError as error:
+        raise ImportError(f"outputs needs the extra 'onnx': pip install 'triune[onnx]' ({error})") from None
+    from triune.quantization._model import extract_outputs, read
+
+    model = read(source)
+    onnx.load_external_data_for_model(model, str(source.parent))
+    extract_outputs(model, outputs)
+    onnx.save(model, target)
+    return target
 
 
 def _take_pictures(source: Path, target: Path, info: ModelInfo, input_format: Format | None) -> ModelInfo:

@@ -153,29 +153,65 @@ class _Graph:
         if not found or len(counts) > 1 or max(counts) > 3:
             told = "; ".join(f"{rows}x{columns}: {len(level)}" for (rows, columns), level in levels.items()) or "none"
             raise ArgumentError(
-                short(
-                    f"detpost: expected levels of the same 1 to 3 heads, found {told}; name them, level by level: heads"
-                )
+                short(f"detpost: expected levels of the same 1 to 3 heads, found {told}; {self._cure()}")
             )
         return found
 
-    def _found(self) -> list[_Head]:
-        """Return the convolutions that nothing but what is no convolution follows."""
-        open_names, seen, found = [value.name for value in self._graph.output], set[str](), list[str]()
+    def _cure(self) -> str:
+        """Return how to say which convolutions are heads, with those that can be."""
+        heads = [name for name in self._last() if len(self._extents(name)) == 4]
+        told = ", ".join(f"{name} ({'x'.join(map(str, self._extents(name)[1:]))})" for name in heads)
+        return (
+            "name the results of those convolutions, level by level, in each the part with the score first: --heads NAME,... "
+            f"(in Python: DetPost(heads=[...])); {f'the model ends with {told}' if heads else 'it ends with none'}"
+        )
+
+    def _extents(self, name: str) -> list[int]:
+        """Return a tensor's extents, as far as they are known."""
+        return self._shapes.get(name, [])
+
+    def _last(self) -> list[str]:
+        """Return the results of the convolutions that nothing but what is no convolution follows, in the model's order."""
+        open_names, seen, found = [value.name for value in self._graph.output], set[str](), set[str]()
         while open_names:
             name = open_names.pop()
             node = self._producers.get(name)
             if name in seen or node is None:
                 continue
             seen.add(name)
-            if node.op_type == "Conv":
-                found.append(name)
+            if node.op_type == "Conv" and not self._is_expectation(node):
+                found.add(name)
             else:
                 open_names.extend(node.input)
-        order = {name: index for index, node in enumerate(self._graph.node) for name in node.output}
-        if not found:
-            raise ArgumentError("detpost: the model ends with no convolutions: name its heads")
-        return [self._head(name) for name in sorted(found, key=order.__getitem__)]
+        return [name for node in self._graph.node for name in node.output if name in found]
+
+    def _is_expectation(self, conv: Any) -> bool:
+        """Return whether a convolution is part of the decoding of boxes that are distributions over distances (YOLOv8's DFL).
+
+        It has one result, the sum of all channels, each times its number: the expected value of what a softmax gave.
+        """
+        weights = self._reals(conv.input[1])
+        if weights is None or weights.shape[0] != 1 or weights.size != weights.shape[1] or weights.size < 2:
+            return False
+        row = weights.reshape(-1)
+        step = row[-1] / (row.size - 1)
+        # Quantized weights are off by half a step of theirs, of which 127 make the largest.
+        return bool(step > 0 and np.abs(row - step * np.arange(row.size)).max() <= row[-1] / 127)
+
+    def _reals(self, name: str) -> Any:
+        """Return a constant, or what a constant dequantizes to; None for anything else."""
+        values, node = self._array(name), self._producers.get(name)
+        if values is not None or node is None or node.op_type != "DequantizeLinear":
+            return values
+        values, scale = self._array(node.input[0]), self._array(node.input[1])
+        zero = self._array(node.input[2]) if len(node.input) > 2 and node.input[2] else np.zeros(1)
+        if any(each is None for each in (values, scale, zero)) or any(each.size != 1 for each in (scale, zero)):
+            return None
+        return (values.astype(np.float64) - zero.reshape(())) * scale.reshape(())
+
+    def _found(self) -> list[_Head]:
+        """Return the last convolutions as heads."""
+        return [self._head(name) for name in self._last()]
 
     def _head(self, name: str) -> _Head:
         """Return a head by the name of the convolution's result, or of the same as integers or dequantized."""
@@ -183,11 +219,11 @@ class _Graph:
         while node is not None and node.op_type in _QUANTIZE:
             node = self._producers.get(node.input[0])
         if node is None or node.op_type != "Conv":
-            raise ArgumentError(short(f"detpost: {name!r} is no convolution's result"))
+            raise ArgumentError(short(f"detpost: {name!r} is no convolution's result; {self._cure()}"))
         made = node.output[0]
         shape = self._shapes.get(made, [])
         if len(shape) != 4 or not all(shape[1:]):
-            raise ArgumentError(short(f"detpost: {made!r} is no feature map of known rows and columns"))
+            raise ArgumentError(short(f"detpost: {made!r} is no feature map of known rows and columns; {self._cure()}"))
         quantizers = [reader for reader in self._readers.get(made, ()) if reader.op_type == "QuantizeLinear"]
         if not quantizers:
             raise ArgumentError(
@@ -215,9 +251,7 @@ class _Graph:
         elif len(level) == 1:
             return level
         told = ", ".join(f"{head.name} ({head.channels} channels)" for head in level)
-        raise ArgumentError(
-            short(f"detpost: which of {told} has the score? name the heads, level by level, that one first: heads")
-        )
+        raise ArgumentError(short(f"detpost: which of {told} has the score? {self._cure()}"))
 
     # ---- changing
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from triune._text import short
 from triune.errors import ArgumentError, Error
 
 if TYPE_CHECKING:
@@ -119,13 +120,24 @@ class ModelInfo(NamedTuple):
 
 
 def labels_of(path: Path) -> tuple[str, ...]:
-    """Return the names in a text file, a line each, without those of empty lines at its end.
+    """Return the names in a text file in UTF-8, a line each, without those of empty lines at its end.
 
-    Raises FileError if it cannot be read, ArgumentError if it holds none.
+    Raises FileError if it cannot be read, ArgumentError if it holds none, or is no such text.
     """
     from triune._files import TEXT_LIMIT, read
 
-    lines: Sequence[str] = read(path, TEXT_LIMIT).decode("utf-8", "replace").splitlines()
+    data = read(path, TEXT_LIMIT)
+    try:
+        # With or without the mark that some editors begin such files with.
+        lines: Sequence[str] = data.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ArgumentError(
+            short(
+                f"{path}: line {line}: byte 0x{data[error.start]:02x} is no text in UTF-8; save the names of classes in that "
+                "encoding"
+            )
+        ) from None
     while lines and not lines[-1].strip():
         lines = lines[:-1]
     if not lines:

@@ -55,3 +55,33 @@ def test_ciphers_and_packing(name: str) -> None:
     assert (parts["name"], parts["model"], parts["model_decryption"]) == ("net", secret, name)
     with pytest.raises(RuntimeError, match=name):
         _native.decrypt(name, secret, b"short")
+
+
+def test_fixed_inputs_fix_the_outputs(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    helper = onnx.helper
+    # Extents that the file works out of its input's, and an output without any.
+    nodes = [
+        helper.make_node("Shape", ["x"], ["extents"]),
+        helper.make_node("Gather", ["extents", "last"], ["columns"]),
+        helper.make_node("Concat", ["rest", "columns"], ["shape"], axis=0),
+        helper.make_node("Reshape", ["x", "shape"], ["y"]),
+    ]
+    numbers = [
+        onnx.numpy_helper.from_array(np.asarray([value], np.int64), name) for name, value in (("last", 2), ("rest", -1))
+    ]
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["batch", 3, "columns"])
+    y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+    model = helper.make_model(
+        helper.make_graph(nodes, "net", [x], [y], numbers), opset_imports=[helper.make_opsetid("", 13)]
+    )
+    onnx.save(model, tmp_path / "open.onnx")
+    assert main(["convert", str(tmp_path / "open.onnx"), str(tmp_path / "fixed.onnx"), "--shape", "x=2,3,5"]) == 0
+    (result,) = triune.Session(tmp_path / "fixed.onnx").outputs
+    assert tuple(result)[:3] == ("y", "float32", (6, 5))
+    # The file itself says it, to whoever reads it.
+    (said,) = onnx.load(tmp_path / "fixed.onnx").graph.output
+    assert [dim.dim_value for dim in said.type.tensor_type.shape.dim] == [6, 5]
+    # Of a part of the extents nothing follows, and nothing is said.
+    assert main(["convert", str(tmp_path / "open.onnx"), str(tmp_path / "same.onnx")]) == 0
+    assert not onnx.load(tmp_path / "same.onnx").graph.output[0].type.tensor_type.HasField("shape")

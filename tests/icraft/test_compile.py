@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from beside import load as load_beside
 
 import triune
 from triune import _native
+from triune.cli import main
 from triune.icraft.host_backend import HostBackend
 from triune.icraft.xir import Layout, Network
 from triune.icraft.xrt import HostDevice, Session, Tensor
 from triune.profiling import profile
+
+onnx = pytest.importorskip("onnx")
 
 STAGES = ["parsed", "optimized", "quantized", "adapted"]
 SUFFIX = {"zg330": "ZG", "buyi": "BY"}
@@ -300,3 +304,34 @@ def test_places_outside_of_the_memory_are_refused(compiled: tuple[str, Path], mo
     whole["tags"]["triune"]["constants"] = 10**15
     with pytest.raises(_native.Error, match="constants"):
         _native.HardOps(json.dumps(whole).encode(), params)
+
+
+@pytest.mark.parametrize("target", sorted(SUFFIX))
+def test_what_is_no_tensor_is_said(target: str, tmp_path: Path) -> None:
+    """A classifier as scikit-learn's exporters end it: a map of scores for each row."""
+    helper = onnx.helper
+    net = load_beside(str(Path(__file__).parents[1] / "models" / "networks"), "deployable_networks").Net(4)
+    scores = net.gemm(net.input(1, 24), 3)
+    model = onnx.load_from_string(net.model(scores))
+    node = helper.make_node(
+        "ZipMap", [scores.name], ["odds"], "zip", domain="ai.onnx.ml", classlabels_strings=["a", "b", "c"]
+    )
+    model.graph.node.append(node)
+    model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1))
+    kind = helper.make_map_type_proto(
+        onnx.TensorProto.STRING, helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [])
+    )
+    del model.graph.output[:]
+    model.graph.output.append(helper.make_value_info("odds", helper.make_sequence_type_proto(kind)))
+    onnx.save(model, tmp_path / "net.onnx")
+    with pytest.raises(triune.errors.UnsupportedError) as caught:
+        triune.compile(tmp_path / "net.onnx", target=target, output=tmp_path / "out", format="icraft")
+    said = str(caught.value)
+    assert "'zip' (ZipMap): it makes or takes maps, which are no tensors" in said
+    assert f"--outputs {scores.name}" in said
+    assert "--format package" in said
+    assert "stages" not in said
+    # Either cure is one.
+    arguments = [str(tmp_path / "net.onnx"), "--target", target, "-o"]
+    assert main(["compile", *arguments, str(tmp_path / "front"), "--format", "icraft", "--outputs", scores.name]) == 0
+    assert main(["compile", *arguments, str(tmp_path / "package"), "--format", "package"]) == 0

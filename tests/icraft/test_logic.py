@@ -33,8 +33,11 @@ def rng() -> np.random.Generator:
 # ---- networks
 
 
-def detector(parts: int, rng: np.random.Generator) -> onnx.ModelProto:
-    """Return an int8 detector of two levels: one part with 3 anchors, or objectness, box and classes."""
+def detector(parts: int, rng: np.random.Generator, distributions: bool = False) -> onnx.ModelProto:
+    """Return an int8 detector of two levels: one part with 3 anchors, or objectness, box and classes.
+
+    With `distributions`, boxes are distributions over 16 distances, decoded as YOLOv8 does: by a softmax and a fixed convolution.
+    """
     nodes, weights, outputs = [], [], []
 
     def put(name: str, values: Any) -> str:
@@ -64,15 +67,42 @@ def detector(parts: int, rng: np.random.Generator) -> onnx.ModelProto:
     at = quantized("image", 1 / 255, 0)
     at = conv(at, "stem", 3, 24, 4, 0.05, 120)
     levels = [at, conv(at, "down", 24, 24, 2, 0.06, 130)]
-    kinds = [("all", 3 * (5 + CLASSES))] if parts == 1 else [("cls", CLASSES), ("box", 4), ("obj", 1)][:parts]
+    boxes = 64 if distributions else 4
+    kinds = [("all", 3 * (5 + CLASSES))] if parts == 1 else [("cls", CLASSES), ("box", boxes), ("obj", 1)][:parts]
+    joined = []
     for index, level in enumerate(levels):
         heads = []
         for kind, channels in kinds:
             heads.append(conv(level, f"{kind}{index}", 24, channels, 1, 0.04 + 0.01 * index, 100))
         nodes.append(helper.make_node("Concat", heads, [f"head{index}"], axis=1))
+        if distributions:
+            shape = put(f"rows{index}_shape", np.asarray([1, CLASSES + boxes, -1]))
+            nodes.append(helper.make_node("Reshape", [f"head{index}", shape], [f"rows{index}"]))
+            joined.append(f"rows{index}")
+            continue
         nodes.append(helper.make_node("Sigmoid", [f"head{index}"], [f"out{index}"]))
         shape = [1, sum(channels for _, channels in kinds), SIZE >> 2 + index, SIZE >> 2 + index]
         outputs.append(helper.make_tensor_value_info(f"out{index}", onnx.TensorProto.FLOAT, shape))
+    if distributions:
+        count = sum((SIZE >> 2 + index) ** 2 for index in range(2))
+        nodes.append(helper.make_node("Concat", joined, ["rows"], axis=2))
+        nodes.append(helper.make_node("Split", ["rows", put("parts", [CLASSES, boxes])], ["classes", "sides"], axis=1))
+        nodes.append(helper.make_node("Reshape", ["sides", put("sides_shape", [1, 4, 16, count])], ["bins"]))
+        nodes.append(helper.make_node("Transpose", ["bins"], ["turned"], perm=[0, 2, 1, 3]))
+        nodes.append(helper.make_node("Softmax", ["turned"], ["likely"], axis=1))
+        likely = quantized("likely", 1 / 255, 0)
+        put("dfl_w", np.rint(np.arange(16) * 127 / 15).astype(np.int8).reshape(1, 16, 1, 1))
+        put("dfl_ws", np.full(1, 15 / 127, np.float32))
+        put("dfl_wz", np.zeros(1, np.int8))
+        nodes.append(helper.make_node("DequantizeLinear", ["dfl_w", "dfl_ws", "dfl_wz"], ["dfl_wd"], axis=0))
+        nodes.append(helper.make_node("Conv", [likely, "dfl_wd"], ["dfl"], name="dfl"))
+        nodes.append(
+            helper.make_node("Reshape", [quantized("dfl", 0.06, 0), put("out_shape", [1, 4, count])], ["out0"])
+        )
+        nodes.append(helper.make_node("Sigmoid", ["classes"], ["out1"]))
+        for index, channels in enumerate((4, CLASSES)):
+            shape = [1, channels, count]
+            outputs.append(helper.make_tensor_value_info(f"out{index}", onnx.TensorProto.FLOAT, shape))
     image = helper.make_tensor_value_info("image", onnx.TensorProto.FLOAT, [1, 3, SIZE, SIZE])
     graph = helper.make_graph(nodes, "detector", [image], outputs, weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
@@ -461,6 +491,30 @@ def test_what_logic_cannot_do_is_said(options: dict[str, Any], said: str, model:
     arguments = {"target": "buyi", "format": "icraft", "output": tmp_path / "made"} | options
     with pytest.raises(ArgumentError, match=said):
         triune.compile(model, **arguments)
+
+
+def test_a_fixed_convolution_behind_the_heads_is_none_of_them(tmp_path: Path, rng: np.random.Generator) -> None:
+    """YOLOv8's: the expected distance of a distribution is a 1x1 convolution, too."""
+    path = tmp_path / "detector.onnx"
+    made = detector(2, rng, distributions=True)
+    onnx.save(made, path)
+    triune.compile(path, target="buyi", format="icraft", output=tmp_path / "found", detpost=0.4)
+    named_heads = triune.DetPost(0.4, ["cls0", "box0", "cls1", "box1"])
+    triune.compile(path, target="buyi", format="icraft", output=tmp_path / "named", detpost=named_heads)
+    found, given = (loaded(tmp_path / each, "adapted") for each in ("found", "named"))
+    pixels, _ = picture(rng)
+    image = Tensor(np.ascontiguousarray(pixels.astype(np.float32) / 255), xir.Layout("NHWC"))
+    for mine, other in zip(on_host(found, image), on_host(given, image), strict=True):
+        np.testing.assert_array_equal(mine, other)
+    # The same with weights that are no distances is a convolution like others: no head, and the cure says which can be.
+    (weights,) = (each for each in made.graph.initializer if each.name == "dfl_w")
+    weights.CopyFrom(numpy_helper.from_array(rng.integers(-127, 128, (1, 16, 1, 1), np.int8), "dfl_w"))
+    onnx.save(made, path)
+    with pytest.raises(ArgumentError) as caught:
+        triune.compile(path, target="buyi", format="icraft", output=tmp_path / "other", detpost=0.4)
+    assert "--heads NAME,..." in str(caught.value)
+    for name in ("cls0 (3x4x4)", "box0 (64x4x4)", "cls1 (3x2x2)", "box1 (64x2x2)"):
+        assert name in str(caught.value)
 
 
 def test_thresholds_are_scores() -> None:

@@ -243,6 +243,20 @@ class Net:
         (y,) = self.node("Reshape", [x.name, self.constant(np.array(shape))])
         return self.again(y, shape, x)
 
+    def taken_apart(self, x: Value, rng: np.random.Generator) -> Value:
+        """Add a detector's way to take channels apart, into anchors and what each of them predicts, and to decode these: on five
+        axes, of which the result keeps all, three, or one.
+        """
+        _, c, h, w = x.shape
+        anchors = int(rng.choice([n for n in range(1, c + 1) if c % n == 0]))
+        y = self.moved(self.reshaped(x, 1, anchors, c // anchors, h, w), 0, 1, 3, 4, 2)
+        if rng.integers(2):
+            y = self.unary("Sigmoid", y)
+        # What a device has no part in.
+        y = self.on_the_host(y) if rng.integers(3) == 0 else y
+        shape = [(), (1, anchors * h * w, c // anchors), (c * h * w,)][int(rng.integers(3))]
+        return self.reshaped(y, *shape) if shape else y
+
     def attended(self, x: Value, heads: int = 1) -> Value:
         """Add attention of an image's positions over each other, its channels being queries, keys and values, and a product."""
         _, c, h, w = x.shape
@@ -438,5 +452,10 @@ def grown(seed: int, steps: int | None = None) -> tuple[bytes, dict[str, Array]]
     assert last is not None
     take(last)
     values.append(net.conv(last, int(rng.integers(1, 12)), 1))
+    # Of a generator of its own, so that the networks before stay what they are.
+    if seed % 4 == 1:
+        apart = np.random.default_rng([seed, 5])
+        take(values[-1])
+        values.append(net.taken_apart(values[-1], apart))
     outputs = [value for value in values if value.name not in read]
     return net.model(*outputs), net.feeds

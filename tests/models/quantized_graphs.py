@@ -163,6 +163,13 @@ class Generator:
         kind = self.pick(kinds)
         if kind == "Reshape":
             shape = (int(np.prod(x.shape)),) if self.chance(0.3) else (x.shape[0], int(np.prod(x.shape[1:])))
+            if self.chance(0.3):
+                # As detectors take channels apart: more axes than images have.
+                parts = [n for n in range(1, x.shape[-1] + 1) if x.shape[-1] % n == 0]
+                part = int(self.pick(parts))
+                shape = (*x.shape[:-1], x.shape[-1] // part, part, *[1] * int(self.rng.integers(2)))
+                if len(shape) > 6:
+                    return None
             return self.add(kind, [x.name, self.constant(np.array(shape))], self.new(x, shape=shape))
         if kind == "Transpose":
             perm = [int(axis) for axis in self.rng.permutation(rank)]
@@ -193,7 +200,7 @@ class Generator:
         if kind == "Unsqueeze":
             return (
                 self.add(kind, [x.name, self.constant(np.array([0]))], self.new(x, shape=(1, *x.shape)))
-                if rank < 4
+                if rank < 6
                 else None
             )
         if kind == "Concat":

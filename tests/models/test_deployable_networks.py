@@ -68,9 +68,10 @@ def reference(model: bytes, feeds: dict[str, Array], optimized: bool = True) -> 
 def forward(session: Session, feeds: dict[str, Array], ranks: list[int]) -> list[Array]:
     """Return a session's results with channels in front."""
     session.apply()
-    layouts = {4: "NHWC", 3: "**C", 2: "*C"}
     inputs = [
-        Tensor(np.ascontiguousarray(x.transpose(0, 2, 3, 1) if x.ndim == 4 else x), Layout(layouts[x.ndim]))
+        Tensor(np.ascontiguousarray(x.transpose(0, 2, 3, 1)), Layout("NHWC"))
+        if x.ndim == 4
+        else Tensor(x, Layout("*" * (x.ndim - 1) + "C"))
         for x in feeds.values()
     ]
     results = [np.array(result.to(HostDevice.MemRegion())) for result in session.forward(inputs)]

@@ -98,17 +98,7 @@ impl Padded {
         let (Some(dims), Some(dtype)) = (value.fixed_shape(), value.dtype) else {
             return Err(Error::Target(format!("the shape of '{}' is not known", value.name)));
         };
-        let [n, h, w, c] = match *dims {
-            [n, c, h, w] => [n, h, w, c],
-            [n, w, c] => [n, 1, w, c],
-            [n, c] => [n, 1, 1, c],
-            _ => {
-                return Err(Error::Target(format!(
-                    "'{}' of shape {dims} crosses the border of the integer core; ranks 2 to 4 can",
-                    value.name
-                )));
-            }
-        };
+        let [n, h, w, c] = physical(dims);
         let [top, left, bottom, right] = conv.map_or([0; 4], |conv| conv.pad);
         let image_channels = spec.image_channels as usize;
         let image = dims.rank() == 4 && c <= image_channels && graph.inputs.contains(&id);
@@ -143,19 +133,15 @@ impl Padded {
             let inner = View::blocked(home, self.dtype, [n, c, h, w], block, fill);
             return inner.sliced(2, top, self.dims[2], 1).sliced(3, left, self.dims[3], 1);
         }
-        let whole = self.whole(home);
-        let [n, c, h, w] = match *self.dims {
-            [n, c, h, w] => [n, c, h, w],
-            [n, w, c] => [n, c, 1, w],
-            _ => [self.dims[0], self.dims[1], 1, 1],
-        };
-        let inner = whole.sliced(0, 0, n, 1).sliced(1, 0, c, 1).sliced(2, top, h, 1).sliced(3, left, w, 1);
-        // Lower ranks drop the extents of 1 and have channels last.
-        match self.dims.rank() {
-            4 => inner,
-            3 => View { dims: self.dims, ..inner.permuted(&[0, 3, 1, 2]) },
-            _ => View { dims: self.dims, ..inner },
+        if let [_, c, h, w] = *self.dims {
+            return self.whole(home).sliced(1, 0, c, 1).sliced(2, top, h, 1).sliced(3, left, w, 1);
         }
+        // Other ranks lie in their own order, padded along the last axis.
+        let mut rows = self.dims;
+        if let Some(last) = rows.dims_mut().last_mut() {
+            *last = self.physical[3];
+        }
+        View { dims: self.dims, ..View::dense(home, self.dtype, rows) }
     }
 
     /// The data with the border that `conv` slides over; images have their padded channels.
@@ -184,6 +170,17 @@ impl Padded {
             model_shape: times_batch(self.dims, batch),
             model_dtype: end.dtype.unwrap_or(DType::F32),
         }
+    }
+}
+
+/// The extents of an image's tensor as the array has them (N, H, W, C): channels of rank 4 go last, any other rank lies in its
+/// own order of elements, with the last axis for channels and what is between it and the first for columns.
+fn physical(dims: Shape) -> [usize; 4] {
+    match *dims {
+        [n, c, h, w] => [n, h, w, c],
+        [n, ref between @ .., c] => [n, 1, between.iter().product(), c],
+        [c] => [1, 1, 1, c],
+        [] => [1; 4],
     }
 }
 

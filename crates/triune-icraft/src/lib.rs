@@ -30,11 +30,12 @@ use std::path::Path;
 
 use triune_device::DeviceSpec;
 use triune_graph::{
-    Graph,
+    Error as GraphError, Graph, Op,
     format::{
         onnx,
         xir::{Chip, Document, Target},
     },
+    ops::BinaryKind,
 };
 
 pub use deployment::{
@@ -56,7 +57,7 @@ use form::Style;
 use generate::Generated;
 use logic::Image;
 use source::Source;
-use triune_compiler::{PlanOptions, Report, adapt, bind_batch};
+use triune_compiler::{Error as CompileError, PlanOptions, Report, adapt, bind_batch};
 pub use triune_runtime::Error;
 use triune_runtime::target;
 use triune_tensor::text::Name;
@@ -179,6 +180,16 @@ impl Stages {
         plan: &PlanOptions,
         logic: &Logic,
     ) -> Result<Self, Error> {
+        Self::written(model, float, spec, plan, logic).map_err(|error| host_only(model, error))
+    }
+
+    fn written(
+        model: &Graph,
+        float: Option<&Graph>,
+        spec: &DeviceSpec,
+        plan: &PlanOptions,
+        logic: &Logic,
+    ) -> Result<Self, Error> {
         // A device of one's own may be called buyi-something.
         let own = DeviceSpec::builtin(&spec.name).is_err();
         let accelerator = Accelerator::of(&spec.name).filter(|_| !own).ok_or_else(|| {
@@ -192,6 +203,9 @@ impl Stages {
         let mut bound = bind_batch(model, 1)?;
         let source = Source::new(&bound)?;
         adapt(&mut bound, spec);
+        if accelerator.style() == Style::Fixed {
+            square_by_products(&mut bound);
+        }
         let core = Accelerated::new(&accelerated::prepared(&bound)?, &source, spec.int16)?;
         let reals = match float {
             Some(float) => Some(Source::new(&bind_batch(float, 1)?)?),
@@ -249,5 +263,48 @@ impl Stages {
             ("adapted", &self.adapted),
             (self.suffix, &self.compiled),
         ]
+    }
+}
+
+/// Says of an operator that has no place in a network of fixed extents, because the host runs it behind such a one, what that
+/// means for documents, and what can be done.
+fn host_only(model: &Graph, error: Error) -> Error {
+    let Error::Compile(CompileError::Graph(GraphError::Shape { node: name, .. })) = &error else {
+        return error;
+    };
+    let found = model.nodes.iter().find_map(|node| match &node.op {
+        Op::Hosted(op) if node.title().0 == name => Some((node, op.against_programs()?)),
+        _ => None,
+    });
+    let Some((node, why)) = found else { return error };
+    let producers = model.producers();
+    let made = node.inputs.iter().flatten().filter(|id| producers[id.0 as usize].is_some());
+    let ends: Vec<String> = made.map(|&id| Name(&model.value(id).name).to_string()).collect();
+    let before = match ends.as_slice() {
+        [] => String::new(),
+        ends => format!("let the model end before it (--outputs {}), or ", ends.join(",")),
+    };
+    Error::unsupported(
+        node,
+        format!(
+            "{why}, and networks in Icraft's documents have tensors of numbers with fixed extents; {before}compile it into a \
+             package (--format package), whose host part runs it"
+        ),
+    )
+}
+
+/// Makes squares products, as the vendor's intermediate representation has no powers: an accelerator whose factors are coarser than
+/// reals rounds the two differently.
+fn square_by_products(graph: &mut Graph) {
+    for index in 0..graph.nodes.len() {
+        let node = &graph.nodes[index];
+        let Op::Binary(op) = &node.op else { continue };
+        let exponent = node.inputs.get(1).copied().flatten().and_then(|id| graph.value(id).constant.as_ref());
+        let square = exponent
+            .is_some_and(|exponent| exponent.shape().rank() <= 1 && exponent.scalar_f32() == Some(2.0));
+        if op.kind == BinaryKind::Pow && square {
+            let node = &mut graph.nodes[index];
+            (node.inputs[1], node.op) = (node.inputs[0], BinaryKind::Mul.into());
+        }
     }
 }

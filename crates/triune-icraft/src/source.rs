@@ -456,7 +456,14 @@ impl Strip {
                 Op::ArgReduce(_) => {}
                 Op::Pad(_) => self.border(&mut node, meaning)?,
                 _ if node.op.moves() => {}
-                _ => return Err(Error::unsupported(&node, "it computes on integers, not on what they mean")),
+                _ => {
+                    return Err(Error::unsupported(
+                        &node,
+                        "it computes on integers, not on what they mean, as the vendor's operators do; let it stand between a \
+                         DequantizeLinear and a QuantizeLinear, let the model end before it (--outputs), or compile the model \
+                         into a package (--format package)",
+                    ));
+                }
             }
             // Movement of integers: the results mean what the operand does.
             for output in node.outputs.iter().flatten().filter(|id| is_integer(&self.graph, **id)) {

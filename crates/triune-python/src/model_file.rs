@@ -14,7 +14,7 @@ use pyo3::{
 use triune::internals::{
     files,
     graph::{
-        Error,
+        Error, Graph,
         format::{
             self,
             mge::{
@@ -23,6 +23,7 @@ use triune::internals::{
             },
             onnx,
         },
+        infer, passes,
     },
     runtime::Error as RuntimeError,
 };
@@ -153,6 +154,7 @@ fn convert_files(
                 let shapes: Vec<(&str, &[usize])> =
                     shapes.iter().map(|(name, shape)| (&**name, &**shape)).collect();
                 graph.bind(&shapes)?;
+                tell_shapes(&mut graph);
             }
             onnx::write(&graph)?
         }
@@ -164,6 +166,20 @@ fn convert_files(
         }
     };
     Ok(files::write(output, &bytes)?)
+}
+
+/// Lets the outputs of a graph with bound inputs say their extents, where these do not depend on data.
+fn tell_shapes(graph: &mut Graph) {
+    let mut known = graph.clone();
+    if passes::fold_constants(&mut known).is_err() || infer::infer(&mut known).is_err() {
+        return;
+    }
+    for (&id, &same) in graph.outputs.clone().iter().zip(&known.outputs) {
+        let found = known.value(same);
+        let (dtype, shape) = (found.dtype, found.shape.clone());
+        let value = graph.value_mut(id);
+        (value.dtype, value.shape) = (dtype, shape);
+    }
 }
 
 fn graph(error: Error) -> PyErr {

@@ -95,7 +95,7 @@ impl BetweenPart {
 fn dequantized(io: &TensorIo, bytes: &[u8]) -> Result<Vec<f32>, Error> {
     let quant = QuantParams { scale: io.scale, zero_point: io.zero_point };
     let mut reals = memory::filled(io.model_shape.iter().product(), 0.0_f32)?;
-    walk(io.model_shape, io, &mut |host, device| {
+    walk(io.model_shape.rank(), io, &mut |host, device| {
         let q =
             if io.dtype == DType::I8 { i32::from(bytes[device].cast_signed()) } else { bytes[device].into() };
         reals[host] = quant.dequantize(q);
@@ -107,25 +107,19 @@ fn dequantized(io: &TensorIo, bytes: &[u8]) -> Result<Vec<f32>, Error> {
 fn quantized(io: &TensorIo, reals: &[f32]) -> Result<Vec<u8>, Error> {
     let quant = QuantParams { scale: io.scale, zero_point: io.zero_point };
     let mut bytes = memory::filled(io.bytes(), io.zero_point as u8)?;
-    walk(io.model_shape, io, &mut |host, device| {
+    walk(io.model_shape.rank(), io, &mut |host, device| {
         bytes[device] = quant.quantize_by(Rounding::HalfToEven, reals[host], io.dtype) as u8;
     });
     Ok(bytes)
 }
 
-/// Calls `f` with the index of every element of a tensor in the model's order and in a device's buffer for it.
-pub(crate) fn walk(shape: Shape, io: &TensorIo, f: &mut dyn FnMut(usize, usize)) {
+/// Calls `f` with the index of every element of a tensor in the model's order and in a device's buffer for it; `rank` is the
+/// model's, whatever the buffer's.
+pub(crate) fn walk(rank: usize, io: &TensorIo, f: &mut dyn FnMut(usize, usize)) {
+    let (&[n, h, w, c], &[_, rows, columns, channels]) = (&*io.unpadded_shape(), &*io.shape) else { return };
+    let padding = [io.padding[1].0, io.padding[2].0, io.padding[3].0];
     // Images lie with channels last on the device; other ranks in their own order.
-    let ([n, c, h, w], image) = match *shape {
-        [n, c, h, w] => ([n, c, h, w], true),
-        [n, w, c] => ([n, c, 1, w], false),
-        [n, c] => ([n, c, 1, 1], false),
-        _ => return,
-    };
-    let ([_, rows, columns, channels], padding) = (
-        [io.shape[0], io.shape[1], io.shape[2], io.shape[3]],
-        [io.padding[1].0, io.padding[2].0, io.padding[3].0],
-    );
+    let image = rank == 4;
     for image_index in 0..n {
         for y in 0..h {
             for x in 0..w {
@@ -134,7 +128,7 @@ pub(crate) fn walk(shape: Shape, io: &TensorIo, f: &mut dyn FnMut(usize, usize))
                     let host = if image {
                         ((image_index * c + channel) * h + y) * w + x
                     } else {
-                        (image_index * w + x) * c + channel
+                        ((image_index * h + y) * w + x) * c + channel
                     };
                     f(host, pixel * channels + padding[2] + channel);
                 }

@@ -285,10 +285,16 @@ fn payload(directory: &Path, json: &PayloadJson) -> Result<Bytes, Error> {
     if !plain {
         return Err(Error::package(
             directory,
-            format!("payload name '{}' is not a plain file name", json.file),
+            format!("payload name '{}' is not a plain file name; compile the model again", json.file),
         ));
     }
     let path = directory.join(&json.file);
+    if !path.exists() {
+        return Err(Error::package(
+            &path,
+            "it is not there, and the package's model.json names it; compile the model again",
+        ));
+    }
     let input = Input::open(&path, DATA_LIMIT)?;
     let check = |bytes: u64| {
         if bytes == json.bytes {

@@ -240,7 +240,7 @@ fn to_device(tensors: &Tensors<'_>, wire: &Wire, io: &TensorIo) -> Result<Vec<u8
     let zero_point = &io.zero_point.to_le_bytes()[..size];
     let mut bytes = memory::with_room(io.bytes())?;
     (0..io.bytes() / size).for_each(|_| bytes.extend_from_slice(zero_point));
-    walk(wire.shape, io, &mut |host, device| scatter(&mut bytes, device, dense, host, wire, io));
+    walk(wire.shape.rank(), io, &mut |host, device| scatter(&mut bytes, device, dense, host, wire, io));
     Ok(bytes)
 }
 
@@ -248,7 +248,7 @@ fn to_device(tensors: &Tensors<'_>, wire: &Wire, io: &TensorIo) -> Result<Vec<u8
 fn from_device(padded: &[u8], wire: &Wire, io: &TensorIo) -> Result<Tensor, Error> {
     let size = wire.shape.iter().product::<usize>() * wire.dtype.bytes();
     let mut bytes = memory::filled(size, 0)?;
-    walk(wire.shape, io, &mut |host, device| scatter(&mut bytes, host, padded, device, wire, io));
+    walk(wire.shape.rank(), io, &mut |host, device| scatter(&mut bytes, host, padded, device, wire, io));
     Ok(Tensor { dtype: wire.dtype, shape: wire.shape, bytes })
 }
 

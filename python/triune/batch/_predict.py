@@ -488,9 +488,9 @@ def _array_file(path: Path) -> Array:
 
 def labels_of(labels: str | os.PathLike[str] | Sequence[str] | None) -> Sequence[str] | None:
     if isinstance(labels, str | os.PathLike):
-        from triune._files import TEXT_LIMIT, read
+        from triune._model_info import labels_of as read
 
-        return read(labels, TEXT_LIMIT).decode("utf-8", "replace").splitlines()
+        return read(Path(labels))
     return labels
 
 

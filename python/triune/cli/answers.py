@@ -20,7 +20,7 @@ from triune.cli.data import pictures_of
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["Told"]
+__all__ = ["Told", "check_target"]
 
 _SHOWN = 10
 """Pictures whose boxes are printed, and boxes of each."""
@@ -68,13 +68,13 @@ class Told:
                 yield f"    … {len(answers) - _SHOWN} more"
 
     def draw(self, target: Path) -> None:
-        """Write the pictures with what was found in them: to a file, if there is one of them and `target` is none's folder, or
-        as a video, if `target` is named as one and they are a video's.
+        """Write the pictures with what was found in them: into a folder; to a file, if `target` is named as a picture is, and
+        there is one of them; or as a video, if `target` is named as one and they are a video's.
         """
         if is_video(target):
             self._film(target)
             return
-        single = target.suffix.lower() in SUFFIXES and len(self._places) == 1
+        single = _names_a_picture(target)
         if not single:
             target.mkdir(exist_ok=True)
         used: set[str] = set()
@@ -117,6 +117,19 @@ class Told:
                 picture = next(frames)
             size = picture.size if picture is not None else None
             yield file, picture, self._reader.read(self._results, row, size, self._how)
+
+
+def check_target(target: Path, places: Sequence[tuple[Path, int]]) -> None:
+    """Raise ValueError where pictures are to be drawn into a file that is named as one of them is."""
+    if _names_a_picture(target) and not is_video(target) and len(places) > 1:
+        raise ValueError(
+            f"--draw: {target.name} is a picture's name, for one picture as --input, and there are {len(places)}; name a "
+            "folder for them"
+        )
+
+
+def _names_a_picture(target: Path) -> bool:
+    return target.suffix.lower() in SUFFIXES and not target.is_dir()
 
 
 def _is_picture(file: Path) -> bool:

@@ -157,7 +157,7 @@ def _run(options: argparse.Namespace) -> int:
     from triune._files import replaced, stream
     from triune._model_info import labels_of
     from triune._values import numbers_of
-    from triune.cli.answers import Told
+    from triune.cli.answers import Told, check_target
     from triune.cli.data import feeds, load_all
 
     path: Path = options.package
@@ -176,6 +176,8 @@ def _run(options: argparse.Namespace) -> int:
         try:
             how = chosen(options, stored, [(item.name, item.dtype, item.shape or ()) for item in runner.inputs])
             arrays, places, named = load_all(options.input, runner.inputs, how)
+            if options.draw:
+                check_target(options.draw, places)
             results = runner.run(feeds(arrays, runner.inputs), lambda done, of: progress(f"image {done} of {of}"))
             profile = str(runner.profile()) if options.profile else ""
         finally:

@@ -106,6 +106,16 @@ impl Lowering<'_> {
         };
         let (mut zero_points, mut factor) = ([0; 2], 0.0);
         if op.mode == ResizeMode::Linear && input.dtype != DType::F32 {
+            if node.quant.is_none() {
+                return Err(Error::unsupported(
+                    node,
+                    format!(
+                        "means of {}, integers without scales and zero points, of which the file does not state the type; write \
+                         types into it (onnx.shape_inference.infer_shapes)",
+                        input.dtype
+                    ),
+                ));
+            }
             let [from, to] = [self.operand_quant(node, 0)?, self.result_quant(node)?];
             if !input.dtype.is_quantized() || input.dtype != output.dtype {
                 return Err(Error::unsupported(node, format!("linear resampling of {}", input.dtype)));

@@ -14,6 +14,8 @@ pub(super) struct Names<'g> {
     /// The values that the model's nodes read, and those that it gives.
     read: HashSet<ValueId>,
     given: HashSet<ValueId>,
+    /// The node of the model that quantizes what nobody else reads, by the integers that it makes.
+    quantizers: HashMap<ValueId, &'g Node>,
     /// The nodes that dequantize each value, in the model and in what was prepared.
     dequantizers: [HashMap<ValueId, Vec<&'g Node>>; 2],
     /// For every value of what was prepared, the node that makes it.
@@ -40,12 +42,25 @@ impl<'g> Names<'g> {
             }
             found
         });
+        let given: HashSet<ValueId> = model.outputs.iter().copied().collect();
+        let mut readers: HashMap<ValueId, usize> = HashMap::new();
+        for id in model.nodes.iter().flat_map(|node| node.inputs.iter().flatten()) {
+            *readers.entry(*id).or_default() += 1;
+        }
+        let alone = |id: &ValueId| readers.get(id) == Some(&1) && !given.contains(id);
+        let quantizers = model.nodes.iter().filter(|node| matches!(node.op, Op::QuantizeLinear(_)));
+        let quantizers = quantizers.filter_map(|node| {
+            let real = node.inputs.first().copied().flatten()?;
+            let integers = node.outputs.first().copied().flatten()?;
+            alone(&real).then_some((integers, node))
+        });
         Self {
             model,
             prepared,
+            quantizers: quantizers.collect(),
             ids: values.map(|(index, value)| (value.name.as_str(), ValueId(index as u32))).collect(),
             read: model.nodes.iter().flat_map(|node| node.inputs.iter().flatten().copied()).collect(),
-            given: model.outputs.iter().copied().collect(),
+            given,
             dequantizers,
             producers: prepared.producers(),
         }
@@ -100,6 +115,13 @@ impl<'g> Names<'g> {
                     if found.is_empty() && self.given.contains(&same) && !self.read.contains(&same) {
                         // The model itself gives integers, and nobody else goes on with them.
                         return Counterparts { floats: vec![same], quant: None };
+                    }
+                    if found.is_empty()
+                        && let Some(node) = self.quantizers.get(&same)
+                        && let Some(&Some(real)) = node.inputs.first()
+                    {
+                        // Who goes on with integers has them of the reals that they were made of.
+                        found.push((real, self.model.border_params(node)));
                     }
                 }
             }

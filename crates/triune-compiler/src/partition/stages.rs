@@ -10,7 +10,7 @@ use std::{
 };
 
 use triune_graph::{Graph, Node, NodeId, Op, ValueId};
-use triune_tensor::DType;
+use triune_tensor::{DType, QuantParams};
 
 use crate::outline::macs;
 
@@ -60,6 +60,7 @@ fn assigned(graph: &Graph, kept: &HashSet<NodeId>, int16: bool) -> Vec<u32> {
     // For a value: the stage that makes it; inputs and constants are there from the beginning.
     let mut made = vec![0_u32; graph.values.len()];
     let producers = graph.producers();
+    let meanings = graph.meanings();
     let stage = |(node, index): (&Node, u32)| {
         let operands = || node.inputs.iter().flatten().filter(|id| graph.value(**id).constant.is_none());
         let after = operands().map(|id| made[id.0 as usize]).max().unwrap_or(0);
@@ -68,6 +69,7 @@ fn assigned(graph: &Graph, kept: &HashSet<NodeId>, int16: bool) -> Vec<u32> {
             is_device(made[id.0 as usize])
                 || producers[id.0 as usize]
                     .is_none_or(|producer| crosses(graph, &graph.nodes[producer.0 as usize]))
+                || is_told(graph, &meanings, *id)
         });
         let stage = if runs && ready { after | 1 } else { after.next_multiple_of(2) };
         for output in node.outputs.iter().flatten() {
@@ -81,6 +83,12 @@ fn assigned(graph: &Graph, kept: &HashSet<NodeId>, int16: bool) -> Vec<u32> {
 /// Whether what a node makes on the host can go to the device: it quantizes, or computes on integers and says what they mean.
 fn crosses(graph: &Graph, node: &Node) -> bool {
     matches!(node.op, Op::QuantizeLinear(_)) && graph.border_params(node).is_some() || node.quant.is_some()
+}
+
+/// Whether the integers that the host makes can go to the device, however it makes them: they are bytes, and those who read them say
+/// what they mean.
+fn is_told(graph: &Graph, meanings: &[Option<QuantParams>], id: ValueId) -> bool {
+    meanings[id.0 as usize].is_some() && graph.value(id).dtype.is_some_and(DType::is_quantized)
 }
 
 /// Why nodes stay on the host.
@@ -101,9 +109,11 @@ impl<'g> Reasons<'g> {
         int16: bool,
     ) -> Self {
         let producers = graph.producers();
+        let meanings = graph.meanings();
         let makes_on_host = |id: &ValueId| {
             let maker = producers[id.0 as usize]?.0 as usize;
-            (!is_device(stages[maker]) && !crosses(graph, &graph.nodes[maker])).then_some(maker)
+            let stays = !crosses(graph, &graph.nodes[maker]) && !is_told(graph, &meanings, *id);
+            (!is_device(stages[maker]) && stays).then_some(maker)
         };
         let mut reasons =
             Self { graph, own: Vec::with_capacity(stages.len()), roots: Vec::with_capacity(stages.len()) };

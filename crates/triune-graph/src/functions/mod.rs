@@ -6,6 +6,7 @@
 //! Nothing here knows a file format; who reads one says what its composite operators are.
 
 pub(crate) mod exact;
+pub(crate) mod resample;
 pub(crate) mod running;
 #[cfg(feature = "megengine")]
 pub(crate) mod sample;

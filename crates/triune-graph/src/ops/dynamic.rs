@@ -177,7 +177,30 @@ impl Hosted {
             | Self::Sequence(_)
             | Self::Maps(_)
             | Self::Strings(_)
-            | Self::Unique(_) => Err(depends_on_data(at)),
+            | Self::Unique(_) => Err(on_the_host(at, self.against_programs().unwrap_or(DEPENDS))),
+        }
+    }
+
+    /// Why a program, whose tensors are numbers of fixed extents, has no place for the operator, whatever its operands are;
+    /// nothing where it can have one.
+    pub const fn against_programs(&self) -> Option<&'static str> {
+        match self {
+            Self::CondTake(_) | Self::NonZero(_) | Self::NonMaxSuppression(_) | Self::Unique(_) => {
+                Some(DEPENDS)
+            }
+            Self::If(_) | Self::Loop(_) | Self::Scan(_) => Some("it runs other networks within this one"),
+            Self::Map(_) | Self::Sequence(_) => Some("it makes or takes lists of tensors, or optional ones"),
+            Self::Strings(_) => Some("it looks at the letters of strings"),
+            Self::Maps(_) => Some("it makes or takes maps, which are no tensors"),
+            Self::Nms(_)
+            | Self::RoiAlign(_)
+            | Self::Determinant(_)
+            | Self::LinearAttention(_)
+            | Self::NGrams(_)
+            | Self::Trees(_)
+            | Self::SupportVectors(_)
+            | Self::Dictionary(_)
+            | Self::OneHotEncoder(_) => None,
         }
     }
 }
@@ -332,9 +355,13 @@ pub enum NGramWeight {
     Both,
 }
 
+const DEPENDS: &str = "the extents of its result depend on data";
+
 /// The error of an operator that has no place in a static network.
-fn depends_on_data(at: &Operands<'_>) -> Error {
-    at.wrong("the extents of its result depend on data; networks that have it run in stages")
+fn on_the_host(at: &Operands<'_>, why: &str) -> Error {
+    at.wrong(format!(
+        "{why}; the host runs it, behind the part of the network whose extents are known (triune.Session)"
+    ))
 }
 
 impl CondTake {
@@ -343,7 +370,7 @@ impl CondTake {
         if x.shape != mask.shape {
             return Err(at.wrong(format!("elements {} and mask {}", x.shape, mask.shape)));
         }
-        Err(depends_on_data(at))
+        Err(on_the_host(at, DEPENDS))
     }
 
     /// The results' types if every element is taken.
@@ -360,7 +387,7 @@ impl CondTake {
 impl NonZero {
     pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         at.input(0)?;
-        Err(depends_on_data(at))
+        Err(on_the_host(at, DEPENDS))
     }
 
     /// The result's type if no element is 0.
@@ -395,7 +422,7 @@ impl NonMaxSuppression {
         if !fits {
             return Err(at.wrong(format!("boxes {} and scores {}", boxes.shape, scores.shape)));
         }
-        Err(depends_on_data(at))
+        Err(on_the_host(at, DEPENDS))
     }
 }
 

@@ -14,6 +14,7 @@ use super::{
     product::number,
 };
 use crate::Error;
+use triune_tensor::text::List;
 
 impl Emitter<'_> {
     pub(super) fn pool(&mut self, node: &Node, op: &Pool) -> Result<(), Error> {
@@ -29,7 +30,14 @@ impl Emitter<'_> {
             if op.kind == (PoolKind::Average { count_include_pad: true }) && extra != [0, 0] {
                 return Err(Error::unsupported(
                     node,
-                    "an average that counts padding but not a partial window's rest",
+                    format!(
+                        "a mean that counts the padding {} but not the {} rows and {} columns that its last windows of {} have \
+                         beyond that (ceil_mode); the vendor's counts both or neither",
+                        List(&op.pad),
+                        extra[0],
+                        extra[1],
+                        List(&op.kernel)
+                    ),
                 ));
             }
             (bottom, right) = (bottom + extra[0], right + extra[1]);
@@ -37,7 +45,16 @@ impl Emitter<'_> {
         let kind = match op.kind {
             PoolKind::Max => "MaxPool2d",
             PoolKind::Average { .. } if op.dilation == [1; 2] => "AvgPool2d",
-            PoolKind::Average { .. } => return Err(Error::unsupported(node, "an average of dilated taps")),
+            PoolKind::Average { .. } => {
+                return Err(Error::unsupported(
+                    node,
+                    format!(
+                        "a mean over a window of {} with dilation {}; the vendor's has none, only MaxPool2d does",
+                        List(&op.kernel),
+                        List(&op.dilation)
+                    ),
+                ));
+            }
         };
         let mut attributes = vec![
             ("pad_bottom", number(bottom)),

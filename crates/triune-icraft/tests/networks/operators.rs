@@ -485,11 +485,11 @@ const REFUSED: &[(&str, &str, Build)] = &[
         };
         vec![b.node(Op::ArgReduce(op), &[y])]
     }),
-    ("AveragePool", "an average of dilated taps", |b, y| {
+    ("AveragePool", "with dilation [1, 2]; the vendor's has none", |b, y| {
         let window = Window { kernel: [2, 2], stride: [1, 1], dilation: [1, 2], pad: [0; 4] };
         vec![b.pool_window(ops::PoolKind::Average { count_include_pad: false }, y, window)]
     }),
-    ("AveragePool", "counts padding but not a partial window's rest", |b, y| {
+    ("AveragePool", "counts the padding [1, 0, 0, 0] but not the", |b, y| {
         let op = ops::Pool {
             kind: ops::PoolKind::Average { count_include_pad: true },
             kernel: [3, 2],
@@ -560,7 +560,7 @@ const REFUSED: &[(&str, &str, Build)] = &[
         let joined = b.node(Op::Concat(ops::Concat { axis: 1 }), &[left, right]);
         vec![b.dequantize(joined, STEP, DType::I8)]
     }),
-    ("Add", "it computes on integers, not on what they mean", |b, y| {
+    ("Add", "it computes on integers, not on what they mean, as", |b, y| {
         let more = b.unary(U::Neg, y);
         let (left, right) = (b.quantize(y, STEP, DType::I8), b.quantize(more, STEP, DType::I8));
         let sum = b.binary(B::Add, left, right);

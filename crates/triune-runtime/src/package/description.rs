@@ -138,7 +138,9 @@ impl Description {
             })?,
         };
         if self.batch == 0 || self.batch > spec.cores as usize {
-            return Err(Error::package(path, format!("a batch of {} on {} cores", self.batch, spec.cores)));
+            let reason =
+                format!("a batch of {} on {} cores; compile the model again", self.batch, spec.cores);
+            return Err(Error::package(path, reason));
         }
         let border = |tensors: &[TensorJson]| -> Result<Vec<TensorIo>, Error> {
             tensors.iter().map(|tensor| tensor.io(path, self.batch)).collect()
@@ -289,7 +291,9 @@ impl TensorJson {
     }
 
     fn io(&self, path: &Path, batch: usize) -> Result<TensorIo, Error> {
-        let fail = |reason: &str| Error::package(path, format!("tensor '{}': {reason}", self.name));
+        let fail = |reason: &str| {
+            Error::package(path, format!("tensor '{}': {reason}; compile the model again", self.name))
+        };
         let dtype = DType::from_name(&self.dtype).ok_or_else(|| fail("unknown element type"))?;
         let shape = Shape::new(&self.shape).ok_or_else(|| fail("too many dimensions"))?;
         let model_shape = Shape::new(&self.model_shape).ok_or_else(|| fail("too many dimensions"))?;
@@ -310,6 +314,13 @@ impl TensorJson {
         }
         if shape.first().is_none_or(|&first| first % batch != 0) {
             return Err(fail("its first extent is no multiple of the batch"));
+        }
+        // An NPU's buffers are (batch, rows, columns, channels), whatever the model's tensors are.
+        let data = shape.iter().zip(&self.padding).map(|(&dim, &(before, after))| dim - before - after);
+        if shape.rank() != 4 || Some(data.product::<usize>()) != model_shape.elements() {
+            return Err(fail(&format!(
+                "a buffer of {shape} with padding does not hold the model's {model_shape}"
+            )));
         }
         if !(self.scale.is_finite() && self.scale > 0.0) {
             return Err(fail("a scale that is not positive"));
@@ -388,11 +399,11 @@ mod tests {
             name: "x".into(),
             dtype: "uint8".into(),
             shape: vec![4, 3, 5, 6],
-            padding: vec![(0, 0), (2, 1), (0, 5), (0, 0)],
+            padding: vec![(0, 0), (1, 1), (0, 3), (0, 0)],
             scale: 0.5,
             zero_point: 255,
             block: Some(2),
-            model_shape: vec![4, 6, 3, 5],
+            model_shape: vec![4, 6, 1, 2],
             model_dtype: "uint8".into(),
         }
     }
@@ -404,7 +415,7 @@ mod tests {
             let io = tensor().io(path, batch).expect("a tensor");
             assert_eq!(
                 (io.dtype, &*io.shape, &*io.model_shape),
-                (DType::U8, &[4, 3, 5, 6][..], &[4, 6, 3, 5][..])
+                (DType::U8, &[4, 3, 5, 6][..], &[4, 6, 1, 2][..])
             );
             assert_eq!((io.scale, io.zero_point, io.block), (0.5, 255, Some(2)));
             assert_eq!(io.padding, tensor().padding);

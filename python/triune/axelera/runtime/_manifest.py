@@ -97,4 +97,4 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _wrong(path: Path, why: str) -> InvalidArgument:
-    return InvalidArgument(f"{path}: {why}; compile the model again, or take the file away")
+    return InvalidArgument(f"{path}: {why}; compile the model again")

@@ -266,8 +266,7 @@ impl<'a, 'b> NodeReader<'a, 'b> {
 
     /// The element type of operand `index`, when the file tells.
     pub(crate) fn dtype_of(&self, index: usize) -> Option<DType> {
-        let id = (*self.inputs.get(index)?)?;
-        self.builder.graph.value(id).dtype
+        self.builder.dtype((*self.inputs.get(index)?)?)
     }
 
     /// Whether operand `index` is there and of strings.

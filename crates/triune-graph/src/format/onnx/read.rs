@@ -35,6 +35,8 @@ pub(super) struct Builder<'b> {
     pub(super) decided: RefCell<HashSet<ValueId>>,
     /// How many axes values have of which the file does not say it, as far as their makers tell.
     ranks: HashMap<ValueId, usize>,
+    /// Values of bytes of which the file does not say it, as far as their makers tell.
+    bytes: HashMap<ValueId, DType>,
     /// By value: whether some node or the caller reads it. Values that the file does not name have no entry.
     used: Vec<bool>,
     /// Names besides those that the file has for its values.
@@ -53,6 +55,11 @@ impl<'b> Builder<'b> {
     pub(super) fn rank(&self, id: ValueId) -> Option<usize> {
         let said = self.graph.value(id).shape.as_ref().map(Vec::len);
         said.or_else(|| self.ranks.get(&id).copied())
+    }
+
+    /// The type of a value's elements, when the file tells.
+    pub(super) fn dtype(&self, id: ValueId) -> Option<DType> {
+        self.graph.value(id).dtype.or_else(|| self.bytes.get(&id).copied())
     }
 
     /// A name that no node has yet.
@@ -238,6 +245,7 @@ pub(super) fn network<'b>(
         symbols,
         decided: RefCell::default(),
         ranks: HashMap::new(),
+        bytes: HashMap::new(),
         used: Vec::new(),
         value_names: Names::default(),
         node_names: Names::with_capacity(proto.nodes.len()),
@@ -625,9 +633,27 @@ fn made<'b>(
         return Err(reader.unsupported("the first output is missing"));
     }
     let NodeReader { name, inputs, outputs, after, .. } = reader;
+    let first = builder.graph.nodes.len();
     builder.graph.nodes.push(Node::new(name, op, inputs, outputs));
     builder.graph.nodes.extend(after);
+    for index in first..builder.graph.nodes.len() {
+        let Some(dtype) = bytes(builder, &builder.graph.nodes[index]) else { continue };
+        builder.bytes.extend(builder.graph.nodes[index].outputs.iter().flatten().map(|&id| (id, dtype)));
+    }
     Ok(())
+}
+
+/// The type of the bytes that a node makes, as far as it tells that itself, for those behind it that have other forms over bytes:
+/// files need not state types.
+fn bytes(builder: &Builder<'_>, node: &Node) -> Option<DType> {
+    let of = |index: usize| builder.dtype((*node.inputs.get(index)?)?);
+    let found = match &node.op {
+        Op::QuantizeLinear(op) => of(2).unwrap_or(op.dtype),
+        Op::Cast(op) => op.to,
+        op if op.moves() => of(0)?,
+        _ => node.quant.as_ref()?.dtype,
+    };
+    found.is_quantized().then_some(found)
 }
 
 /// Makes the value of a `Constant` node known; no node is left of it.
