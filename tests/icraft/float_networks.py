@@ -371,13 +371,8 @@ def detr(path: Path) -> Path:
     x = b.node("Relu", [b.norm(b.conv(x, 3, 16, stride=2, bias=False), 16)])
     x = b.conv(b.node("Relu", [b.norm(b.conv(x, 16, 24, stride=2, bias=False), 24)]), 24, width, 1)
     x = b.transpose(b.reshape(x, 1, width, side * side), 0, 2, 1)
-    x = b.layer_norm(
-        b.node(
-            "Add",
-            [x, b.attention(b.node("Add", [x, b.random(1, side * side, width, scale=0.2)]), side * side, width, 2)],
-        ),
-        width,
-    )
+    placed = b.node("Add", [x, b.random(1, side * side, width, scale=0.2)])
+    x = b.layer_norm(b.node("Add", [x, b.attention(placed, side * side, width, 2)]), width)
     queries = b.random(1, count, width, scale=0.5)
     heads, own = 2, width // 2
     q = b.transpose(b.reshape(b.linear(queries, width, width), 1, count, heads, own), 0, 2, 1, 3)

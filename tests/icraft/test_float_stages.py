@@ -113,7 +113,7 @@ def test_transposed_convolutions_of_any_kernel(case: str, target: str, tmp_path:
     """Neither the kernel need be a multiple of the stride, nor the border even."""
     model = transposed(tmp_path / "transposed.onnx", **TRANSPOSED[case])
     ((real,), (found,)) = through_stages(model, target, tmp_path / "stages")
-    assert decibels(real, found) > 25
+    assert decibels(real, found) > 20
     assert "customop" not in " ".join(operators(tmp_path / "stages", "parsed"))
 
 

@@ -276,9 +276,10 @@ impl Emitter<'_> {
         sorted.sort_unstable();
         if sorted.iter().copied().eq(0..extent) {
             let form = self.form(x)?.unblocked();
-            let operand = self.taken(node, 0, &form)?;
-            let made = self.made(node, 0, &form)?;
-            let attributes = vec![("axis", number(form.axis(axis))), ("order", ints(order))];
+            let meaning = self.wanted(node, x);
+            let operand = self.operand(x, &form, meaning)?;
+            let made = self.define(y, form.clone())?;
+            let attributes = vec![("axis", number(form.position(axis))), ("order", ints(order))];
             self.push("SwapOrder", &node.name, vec![Some(operand)], vec![made], attributes);
             return Ok(());
         }

@@ -3,7 +3,7 @@
 use triune_graph::{
     Node,
     format::xir::Attribute,
-    ops::{CoordinateMode, GlobalPool, NearestMode, Pool, PoolKind, Resize, ResizeMode},
+    ops::{CoordinateMode, GlobalPool, NearestMode, Pool, PoolKind, Reduce, ReduceKind, Resize, ResizeMode},
 };
 
 use super::{
@@ -65,7 +65,10 @@ impl Emitter<'_> {
     pub(super) fn global_pool(&mut self, node: &Node, op: GlobalPool) -> Result<(), Error> {
         let dims = self.dims(input(node, 0)?)?;
         let [_, _, rows, columns] = *dims else {
-            return Err(Error::unsupported(node, format!("a pool over rank {}", dims.rank())));
+            // Over other numbers of axes: what each channel's elements are reduced to.
+            let kind = if op.kind == PoolKind::Max { ReduceKind::Max } else { ReduceKind::Mean };
+            let along: Vec<isize> = (2..dims.rank() as isize).collect();
+            return self.reduce(node, &Reduce::along(kind, &along));
         };
         match op.kind {
             PoolKind::Average { .. } => {
