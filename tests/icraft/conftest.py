@@ -12,6 +12,7 @@ from triune.models import DIGITS_INT8
 
 load(__file__, "xir_networks")
 load(__file__, "npu_networks")
+load(__file__, "float_networks")
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ use crate::{
     Constant, Op,
     constant::{integer_bytes, real_bytes},
     ops::{
-        BinaryKind, Reduce, ReduceKind, Slice, UnaryKind,
+        BinaryKind, Pad, PadMode, Reduce, ReduceKind, Slice, UnaryKind,
         infer::{Operands, TensorType, resolve_axis},
     },
 };
@@ -173,6 +173,7 @@ fn results_of(op: &Op, at: &Operands<'_>, results: &[TensorType]) -> Option<Vec<
             }
             one(bytes)
         }
+        Op::Pad(op) if op.mode == PadMode::Constant => one(padded(data, shape, at)?),
         Op::Gather(op) => gather(data, resolve_axis(op.axis as i64, x.shape.rank())?, at).and_then(one),
         Op::Cast(op) if op.to == DType::F32 && data.dtype().is_half() => Some(vec![widened(data, shape)?]),
         Op::Cast(op) => one(cast(data, op.to)?),
@@ -230,6 +231,40 @@ fn expanded(data: &Constant, shape: Shape) -> Vec<u8> {
         })
         .collect();
     strided(data.bytes(), 0, &shape, &strides, size)
+}
+
+/// The elements with a border of one value, or without some of their own.
+fn padded(data: &Constant, to: Shape, at: &Operands<'_>) -> Option<Vec<u8>> {
+    let (from, size) = (data.shape(), data.dtype().bytes());
+    let (pads, axes) = (at.ints(1).ok()??, at.ints(3).ok()?);
+    let amounts = Pad::amounts(from.rank(), &pads, axes.as_deref())?;
+    let border = match at.get(2) {
+        Some(value) => value.constant.filter(|value| value.byte_len() == size)?.bytes().to_vec(),
+        None => vec![0; size],
+    };
+    let mut out = border.repeat(to.elements()?);
+    // Where the element at each axis' start lies in the result, and which elements of the axis are in it.
+    let kept: Vec<(i64, usize, usize)> = (0..from.rank())
+        .map(|axis| {
+            let (before, extent) = (amounts[axis].0, from[axis] as i64);
+            let end = extent.min((to[axis] as i64).saturating_sub(before));
+            (before, before.saturating_neg().max(0) as usize, end.max(0) as usize)
+        })
+        .collect();
+    let (own, new) = (from.strides(), to.strides());
+    'elements: for element in 0..data.elements() {
+        let (mut rest, mut place) = (element, 0);
+        for (axis, &(before, first, end)) in kept.iter().enumerate() {
+            let index = rest / own[axis];
+            rest %= own[axis];
+            if !(first..end).contains(&index) {
+                continue 'elements;
+            }
+            place += (index as i64 + before) as usize * new[axis];
+        }
+        out[place * size..][..size].copy_from_slice(&data.bytes()[element * size..][..size]);
+    }
+    Some(out)
 }
 
 fn gather(data: &Constant, axis: usize, at: &Operands<'_>) -> Option<Vec<u8>> {

@@ -95,6 +95,12 @@ fn functions_of_one_operand() {
         ("AlignAxis", vec![], |x| x),
         ("PruneAxis", vec![], |x| x),
         ("Cast", vec![("target_dtype", text("@fp(32)"))], |x| x),
+        ("customop::Erf", vec![], erf),
+        ("customop::Exp", vec![], f64::exp),
+        ("customop::Floor", vec![], f64::floor),
+        ("customop::Sign", vec![], f64::signum),
+        ("customop::Affine", vec![("alpha", float(0.5)), ("beta", float(-2.0))], |x| 0.5 * x - 2.0),
+        ("customop::ThresholdedRelu", vec![("alpha", float(0.25))], |x| if x > 0.25 { x } else { 0.0 }),
     ];
     let x = Numbers::new(3).reals(&[1, 5, 3, 4], 0.99);
     let values = x.reals();
@@ -134,6 +140,8 @@ fn functions_of_two_operands_find_their_axes() {
         ("Div", vec![("rounding_mode", text("NONE"))], |a, b| a / b),
         ("Maximum", vec![], f64::max),
         ("Minimum", vec![], f64::min),
+        ("customop::Atan2", vec![], f64::atan2),
+        ("customop::LogAddExp", vec![], |a, b| (a.exp() + b.exp()).ln()),
     ];
     let mut numbers = Numbers::new(4);
     let a = numbers.reals(&[1, 5, 3, 4], 2.0);

@@ -191,7 +191,7 @@ impl Emitter<'_> {
     ) -> Result<(), Error> {
         let commands = &compiled.generated.commands[span];
         let params = self.constants(compiled, node, name, commands)?;
-        let op_id = self.op_number(&format!("hard {name}"));
+        let op_id = self.op_number(&format!("hard {name}"), "HardOp");
         let mut words = Vec::new();
         if !commands.is_empty() {
             let mut own = commands.to_vec();

@@ -209,10 +209,16 @@ impl Emitter<'_> {
 
     /// A `Reshape` of stored extents.
     pub(crate) fn reshape(&mut self, key: &str, from: usize, dtype: TensorType) -> usize {
-        let attributes = vec![("layout", text_of(&dtype)), ("shape", ints(dtype.shape.iter().copied()))];
         let index = self.value(key, dtype, None);
-        self.push("Reshape", key, vec![Some(from)], vec![index], attributes);
+        self.reshape_into(key, from, index);
         index
+    }
+
+    /// A `Reshape` that makes a value that is there.
+    pub(crate) fn reshape_into(&mut self, key: &str, from: usize, to: usize) {
+        let dtype = &self.document.values[to].dtype;
+        let attributes = vec![("layout", text_of(dtype)), ("shape", ints(dtype.shape.iter().copied()))];
+        self.push("Reshape", key, vec![Some(from)], vec![to], attributes);
     }
 }
 

@@ -25,7 +25,10 @@ use crate::Error;
 #[derive(Debug, Default)]
 pub(crate) struct Ids {
     values: HashMap<String, i64>,
-    ops: HashMap<String, i64>,
+    /// With the class that each has.
+    ops: HashMap<String, (i64, String)>,
+    /// Operators that have a number.
+    numbered: i64,
     results: HashMap<String, Form>,
 }
 
@@ -35,14 +38,23 @@ impl Ids {
         number(&mut self.values, key)
     }
 
-    /// The number of the operator that is known under this name.
-    pub(crate) fn op(&mut self, key: &str) -> i64 {
-        number(&mut self.ops, key)
+    /// The number of the operator that is known under this name. One of another class than in an earlier stage, where several
+    /// operators may have become one, is another.
+    pub(crate) fn op(&mut self, key: &str, kind: &str) -> i64 {
+        if let Some((id, own)) = self.ops.get(key)
+            && own == kind
+        {
+            return *id;
+        }
+        let id = self.numbered;
+        self.numbered += 1;
+        self.ops.insert(key.to_owned(), (id, kind.to_owned()));
+        id
     }
 
     /// The number of an operator of an earlier stage.
     pub(crate) fn listed_op(&self, key: &str) -> Option<i64> {
-        self.ops.get(key).copied()
+        self.ops.get(key).map(|(id, _)| *id)
     }
 }
 
@@ -372,20 +384,53 @@ impl<'a> Emitter<'a> {
         constant: &Constant,
         form: &Form,
     ) -> Result<usize, Error> {
-        if form.block.is_some() {
-            return Err(Error::internal(format!(
-                "constant '{}' by blocks of channels",
-                self.source.graph.value(id).name
-            )));
-        }
         let integers = self.dialect.style.and_then(|_| self.source.integers(id));
         if let Some(integers) = integers {
-            return self.integers(id, integers, &form.order, form.layout());
+            let plain = form.unblocked();
+            if form.block.is_none() || integers.scales.len() == 1 {
+                let index = self.integers(id, integers, &plain.order, plain.layout())?;
+                return self.by_blocks(id, index, form);
+            }
         }
         let name = self.source.graph.value(id).name.clone();
         let data = permuted(constant, &form.order, &name)?;
-        let dtype = tensor(ElementType::Scalar(scalar(data.dtype())), &data.shape(), form.layout());
-        Ok(self.value(&name, dtype, Some(data)))
+        let layout = form.unblocked().layout();
+        let dtype = tensor(ElementType::Scalar(scalar(data.dtype())), &data.shape(), layout);
+        let index = self.value(&name, dtype, Some(data));
+        self.by_blocks(id, index, form)
+    }
+
+    /// Splits the channels of a constant of the document into the form's blocks, zeros behind the last ones.
+    fn by_blocks(&mut self, id: ValueId, index: usize, form: &Form) -> Result<usize, Error> {
+        let Some(block) = form.block else { return Ok(index) };
+        let dims = self.dims(id)?;
+        let value = &mut self.document.values[index];
+        let wrong = || Error::internal(format!("a constant of {dims} by blocks of {block} channels"));
+        let data = value.params.as_mut().and_then(|params| params.data.as_mut()).ok_or_else(wrong)?;
+        let channels = form.order.last().map(|&axis| dims[axis]).filter(|&channels| channels > 0);
+        let channels = channels.ok_or_else(wrong)?;
+        let size = data.len() / dims.iter().product::<usize>().max(1);
+        let blocks = channels.div_ceil(block);
+        let mut whole = Vec::with_capacity(data.len() / channels * blocks * block);
+        for row in data.chunks_exact(channels * size) {
+            whole.extend_from_slice(row);
+            whole.resize(whole.len().next_multiple_of(block * blocks * size), 0);
+        }
+        // The blocks go where the form counts them.
+        let before: usize = form.stored(&dims)[..form.blocks_at()].iter().product();
+        let between = whole.len() / (before * blocks * block * size).max(1);
+        let mut split = Vec::with_capacity(whole.len());
+        for outer in 0..before {
+            for at in 0..blocks {
+                for inner in 0..between {
+                    let from = ((outer * between + inner) * blocks + at) * block * size;
+                    split.extend_from_slice(&whole[from..][..block * size]);
+                }
+            }
+        }
+        *data = split.into();
+        value.dtype = stored(value.dtype.element.clone(), dims, form);
+        Ok(index)
     }
 
     /// A constant of integers with plain scales, axes in `order`.
@@ -420,9 +465,9 @@ impl<'a> Emitter<'a> {
     }
 
     /// A number for an operator of this stage.
-    pub(crate) fn op_number(&mut self, key: &str) -> i64 {
+    pub(crate) fn op_number(&mut self, key: &str, kind: &str) -> i64 {
         let key = self.unique(&format!("op {key}"));
-        self.ids.op(&key)
+        self.ids.op(&key, kind)
     }
 
     /// From now on, `index` is where a value is found.
@@ -442,7 +487,7 @@ impl<'a> Emitter<'a> {
         attributes: Vec<(&str, Attribute)>,
     ) {
         // An operator and a value may share a name.
-        let op_id = self.op_number(key);
+        let op_id = self.op_number(key, kind);
         let attributes = attributes.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
         self.document.ops.push(Operation {
             type_key: format!("icraft::xir::{kind}"),

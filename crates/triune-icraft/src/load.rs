@@ -75,6 +75,9 @@ pub(crate) struct Place {
     pub(crate) strides: Vec<u64>,
 }
 
+/// Most bytes of a value that is more than what lies in memory, as an expansion is.
+const MOST_REPEATED: u64 = 256 << 20;
+
 impl Place {
     /// Bytes of the elements without gaps.
     pub(crate) fn bytes(&self) -> Option<usize> {
@@ -336,8 +339,17 @@ impl<'a> Reader<'a> {
         };
         let mut place = Place { segment: 0, offset: 0, element_bytes, extents, strides };
         let span = place.span()?;
-        // No element lies where another does, so that nobody makes room for more than a segment has.
-        (place.bytes()? as u64 <= span).then_some(())?;
+        // No element lies where another does, so that nobody makes room for more than a segment has; but for those that
+        // are repeated along an axis, of which there are not many.
+        let repeats: u64 = place
+            .extents
+            .iter()
+            .zip(&place.strides)
+            .filter(|(_, stride)| **stride == 0)
+            .try_fold(1_u64, |all, (&extent, _)| all.checked_mul(extent as u64))?;
+        let bytes = place.bytes()? as u64;
+        let once = bytes.checked_div(repeats).unwrap_or(0);
+        (once <= span && (repeats <= 1 || bytes <= MOST_REPEATED)).then_some(())?;
         (place.segment, place.offset) = self.tag.addresses.find(value.mtype, span)?;
         place.offset.checked_add(span)?;
         Some(place)

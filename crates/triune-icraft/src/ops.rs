@@ -5,7 +5,10 @@ mod movement;
 mod product;
 mod window;
 
-use triune_graph::{Node, Op, ValueId, format::xir::Attribute};
+use triune_graph::{
+    Node, Op, ValueId,
+    format::xir::{Attribute, CUSTOM},
+};
 
 use super::{
     emit::{Emitter, input},
@@ -34,6 +37,7 @@ impl Emitter<'_> {
             Op::ArgReduce(op) => self.arg_reduce(node, *op),
             Op::Where(_) => self.choose(node),
             Op::Identity(_) => self.identity(node),
+            Op::Cast(_) => self.cast_to(node),
             Op::Reshape(_) | Op::Flatten(_) | Op::Unsqueeze(_) | Op::Squeeze(_) => self.reshaped(node),
             Op::Transpose(op) => {
                 let (x, y) = super::source::ends(node)?;
@@ -82,6 +86,15 @@ impl Emitter<'_> {
         let y = self.made(node, 0, &form)?;
         self.push(kind, &node.name, vec![Some(x)], vec![y], attributes);
         Ok(())
+    }
+
+    /// Lets the last operator be one of Triune's own, for the host: the vendor's have none such.
+    fn make_custom(&mut self) {
+        let Some(op) = self.document.ops.last_mut() else { return };
+        let kind = op.type_key.rsplit("::").next().unwrap_or_default();
+        let reason = format!("the vendor's intermediate representation has no {kind}");
+        op.type_key = format!("{CUSTOM}{kind}");
+        op.tags.insert("reason".to_owned(), reason.into());
     }
 
     /// A constant operand as integers.

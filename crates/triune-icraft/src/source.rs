@@ -53,8 +53,15 @@ impl Source {
         passes::fold_constants(&mut graph)?;
         passes::dead_code(&mut graph)?;
         infer::infer(&mut graph)?;
-        // What is one operator over integers is one for the vendor.
-        if passes::join_composites(&mut graph)? {
+        // What is one operator over integers, or has a name of its own, is one for the vendor.
+        let quantized =
+            graph.nodes.iter().any(|node| matches!(node.op, Op::QuantizeLinear(_) | Op::DequantizeLinear(_)));
+        let joined = if quantized {
+            passes::join_composites(&mut graph)?
+        } else {
+            passes::join_gelus(&mut graph)? | passes::join_normalizations(&mut graph)?
+        };
+        if joined {
             passes::dead_code(&mut graph)?;
             infer::infer(&mut graph)?;
         }

@@ -20,7 +20,7 @@ const LIMIT: usize = 256 << 20;
 /// Evaluates what is known on a bound graph and simplifies what that makes simple; also infers all types.
 ///
 /// Shape arithmetic and moved, cast, repeated or exactly computable constants become constants: at most 256 MiB each, and
-/// at one time three times the bytes of the network's own constants and 4 MiB. What would be more stays to be computed in
+/// at one time five times the bytes of the network's own constants and 4 MiB. What would be more stays to be computed in
 /// each run. Nodes that change nothing go; clamps with constant limits become [`UnaryKind::Clip`]; flattening, squeezing
 /// and unsqueezing become reshapes to a constant shape. Dequantized constants stay as they are: quantization needs
 /// their integers, see [`fold_dequantize`]. Returns whether anything changed.
@@ -149,7 +149,7 @@ fn dequantized(
 }
 
 /// Bytes of folded values at one time, times those of the network's own constants, and besides.
-const HELD: (usize, usize) = (3, 4 << 20);
+const HELD: (usize, usize) = (5, 4 << 20);
 
 /// Replaces nodes by their results where those are known. A constant that only served others goes with its last reader.
 fn evaluate(graph: &mut Graph) -> Result<bool, Error> {

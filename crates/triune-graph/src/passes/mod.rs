@@ -17,7 +17,7 @@ pub use dead_code::dead_code;
 pub use fuse::fuse;
 pub use half::widen_half;
 pub use quantize::{
-    composite::{join_composites, join_normalizations},
+    composite::{join_composites, join_gelus, join_normalizations},
     pattern::are_of_products,
     quantize,
     table::{q16_table, table},

@@ -74,7 +74,7 @@ impl Net {
     fn op_into(&mut self, kind: &str, inputs: &[usize], outputs: &[usize], attributes: &[(&str, Attribute)]) {
         let op_id = self.document.ops.len() as i64 + 1;
         self.document.ops.push(Operation {
-            type_key: format!("icraft::xir::{kind}"),
+            type_key: if kind.contains("::") { kind.to_owned() } else { format!("icraft::xir::{kind}") },
             op_id,
             name: String::new(),
             target: Target::Host,

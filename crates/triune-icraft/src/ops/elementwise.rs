@@ -2,7 +2,7 @@
 
 use triune_graph::{
     Constant, Node, ValueId,
-    format::xir::{Attribute, ElementType},
+    format::xir::{Attribute, ElementType, TensorType},
     ops::{ArgReduce, Binary, BinaryKind, LayerNorm, Reduce, ReduceKind, Softmax, UnaryKind},
 };
 use triune_tensor::{DType, Shape, text::List};
@@ -10,7 +10,7 @@ use triune_tensor::{DType, Shape, text::List};
 use super::super::{
     emit::{Emitter, input, ints},
     form::{Form, scalar, stored, tensor},
-    source::ends,
+    source::{Meaning, ends},
 };
 use crate::Error;
 
@@ -64,6 +64,14 @@ impl Emitter<'_> {
             UnaryKind::Atanh => ("ATanh", Vec::new()),
             UnaryKind::LogSigmoid => ("LogSigmoid", Vec::new()),
             UnaryKind::Softsign => ("Softsign", Vec::new()),
+            UnaryKind::Square => {
+                let form = self.form(input(node, 0)?)?.unblocked();
+                let x = self.taken(node, 0, &form)?;
+                let y = self.made(node, 0, &form)?;
+                let scale = vec![("cut_scale", super::product::no_scale())];
+                self.push("Multiply", &node.name, vec![Some(x), Some(x)], vec![y], scale);
+                return Ok(());
+            }
             UnaryKind::Exp
             | UnaryKind::Erf
             | UnaryKind::Floor
@@ -77,16 +85,17 @@ impl Emitter<'_> {
             | UnaryKind::FastTanh
             | UnaryKind::RoundHalfAway
             | UnaryKind::Sign
-            | UnaryKind::Square
             | UnaryKind::Rsqrt
             | UnaryKind::Affine { .. }
             | UnaryKind::ThresholdedRelu(_)
             | UnaryKind::ScaledTanh { .. }
             | UnaryKind::Gate { .. } => {
-                return Err(Error::unsupported(
-                    node,
-                    "the vendor's intermediate representation has no such function",
-                ));
+                let parameters = kind.parameters();
+                let attributes = ["alpha", "beta"].into_iter().zip(parameters.map(float));
+                let attributes = if parameters == [0.0; 2] { Vec::new() } else { attributes.collect() };
+                self.simple(node, kind.name(), attributes)?;
+                self.make_custom();
+                return Ok(());
             }
         };
         self.simple(node, name, attributes)
@@ -147,17 +156,17 @@ impl Emitter<'_> {
             | BinaryKind::Xor
             | BinaryKind::ShiftLeft
             | BinaryKind::ShiftRight
-            | BinaryKind::MulHigh => {
-                return Err(Error::unsupported(
-                    node,
-                    "the vendor's intermediate representation has no such function",
-                ));
-            }
+            | BinaryKind::MulHigh => ("", Vec::new()),
         };
+        let custom = kind.is_empty();
+        let kind = if custom { op.kind.to_string() } else { kind.to_owned() };
         let form = self.common(node, 2)?;
         let (a, b) = (self.broadcast(node, 0, &form)?, self.broadcast(node, 1, &form)?);
         let y = self.made(node, 0, &form)?;
-        self.push(kind, &node.name, vec![Some(a), Some(b)], vec![y], attributes);
+        self.push(&kind, &node.name, vec![Some(a), Some(b)], vec![y], attributes);
+        if custom {
+            self.make_custom();
+        }
         Ok(())
     }
 
@@ -205,7 +214,7 @@ impl Emitter<'_> {
     }
 
     /// An operand with extents of 1 in front, in a form.
-    fn broadcast(&mut self, node: &Node, index: usize, form: &Form) -> Result<usize, Error> {
+    pub(super) fn broadcast(&mut self, node: &Node, index: usize, form: &Form) -> Result<usize, Error> {
         let (id, rank) = (input(node, index)?, form.order.len());
         let dims = self.dims(id)?;
         if dims.rank() == rank {
@@ -255,11 +264,34 @@ impl Emitter<'_> {
         let id = input(node, 0)?;
         let (dims, form) = (self.dims(id)?, self.form(id)?.unblocked());
         let axis = Self::axis(node, op.axis, dims.rank())?;
-        if op.flatten {
-            return Err(Error::unsupported(node, "a softmax over several axes"));
+        if op.flatten && dims[axis + 1..].iter().any(|&extent| extent != 1) {
+            return self.flat_softmax(node, axis);
         }
         let native = self.native(id, form, self.wanted(node, id));
         self.simple(node, "Softmax", vec![("axis", super::product::number(native.axis(axis)))])
+    }
+
+    /// A softmax over an axis and all behind it, as ONNX had it before operator set 13: over one that all of them make.
+    fn flat_softmax(&mut self, node: &Node, axis: usize) -> Result<(), Error> {
+        let (x, y) = ends(node)?;
+        let dims = self.dims(x)?;
+        let form = Form::plain(dims.rank());
+        let meaning = self.wanted(node, x);
+        let from = self.operand(x, &form, meaning)?;
+        let rows = Shape::from([dims[..axis].iter().product(), dims[axis..].iter().product::<usize>()]);
+        let flat = Form::plain(2);
+        let element = |emitter: &Self, meaning: Option<Meaning>| match (emitter.dialect.style, meaning) {
+            (Some(style), Some(meaning)) => style.activation(meaning, rows[1]),
+            _ => ElementType::Scalar(scalar(DType::F32)),
+        };
+        let dtype = stored(element(self, meaning), rows, &flat);
+        let from = self.reshape(&format!("{}:rows", node.name), from, dtype);
+        let dtype = stored(element(self, self.meaning(y)), rows, &flat);
+        let made = self.value(&format!("{}:made", node.name), dtype, None);
+        self.push("Softmax", &node.name, vec![Some(from)], vec![made], vec![("axis", Attribute::Int(1))]);
+        let to = self.define(y, form)?;
+        self.reshape_into(&format!("{}:back", node.name), made, to);
+        Ok(())
     }
 
     /// Blocks of channels have no axis whose elements are those of an image: the operand lies without.
@@ -298,10 +330,11 @@ impl Emitter<'_> {
             ReduceKind::Sum => "Sum",
             ReduceKind::Max => "Max",
             ReduceKind::Min => "Min",
-            ReduceKind::SumSquare | ReduceKind::Product => {
+            ReduceKind::SumSquare => "Sum",
+            ReduceKind::Product => {
                 return Err(Error::unsupported(
                     node,
-                    "the vendor's intermediate representation has no such reduction",
+                    "the vendor's intermediate representation has no product along an axis",
                 ));
             }
         };
@@ -311,12 +344,40 @@ impl Emitter<'_> {
         let form = if op.keep_dims { self.form(id)?.unblocked() } else { Form::plain(rank) };
         let along: Vec<i64> =
             (0..rank).filter(|&axis| gone[axis]).map(|axis| form.position(axis) as i64).collect();
+        let mut x = self.taken(node, 0, &form)?;
+        if op.kind == ReduceKind::SumSquare {
+            let dtype = self.document.values[x].dtype.clone();
+            let dtype = TensorType { element: ElementType::Scalar(scalar(DType::F32)), ..dtype };
+            let key = format!("{}:squares", node.name);
+            let squares = self.value(&key, dtype, None);
+            let scale = vec![("cut_scale", super::product::no_scale())];
+            self.push("Multiply", &key, vec![Some(x), Some(x)], vec![squares], scale);
+            x = squares;
+        }
         let dim = match (kind, along.as_slice()) {
-            ("Max" | "Min", [axis]) => Attribute::Int(*axis),
-            ("Max" | "Min", _) => return Err(Error::unsupported(node, "an extreme over several axes")),
+            ("Max" | "Min", &[axis]) => Attribute::Int(axis),
+            ("Max" | "Min", [others @ .., last]) => {
+                // One axis after the other, the last one as it was asked for.
+                let all = others.iter().chain(Some(last).filter(|_| !op.keep_dims));
+                for &axis in all {
+                    let mut dtype = self.document.values[x].dtype.clone();
+                    dtype.shape[axis as usize] = 1;
+                    let key = format!("{}:axis{axis}", node.name);
+                    let part = self.value(&key, dtype, None);
+                    let attributes = vec![("dim", Attribute::Int(axis)), ("keepdim", Attribute::Bool(true))];
+                    self.push(kind, &key, vec![Some(x)], vec![part], attributes);
+                    x = part;
+                }
+                if !op.keep_dims {
+                    let y = ends(node)?.1;
+                    let to = self.define(y, Form::plain(self.dims(y)?.rank()))?;
+                    self.reshape_into(&node.name, x, to);
+                    return Ok(());
+                }
+                Attribute::Int(*last)
+            }
             _ => ints(along),
         };
-        let x = self.taken(node, 0, &form)?;
         let result = if op.keep_dims { form } else { Form::plain(self.dims(ends(node)?.1)?.rank()) };
         let y = self.made(node, 0, &result)?;
         let attributes = vec![("dim", dim), ("keepdim", Attribute::Bool(op.keep_dims))];

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use triune_graph::{
     Node, Op, ValueId,
-    format::xir::Attribute,
+    format::xir::{Attribute, TensorType},
     ops::{Concat, Gather, Pad, PadMode, Slice, SliceRange, Split},
 };
 
@@ -16,6 +16,8 @@ use super::{
     },
     product::number,
 };
+use triune_tensor::Shape;
+
 use crate::Error;
 
 impl Emitter<'_> {
@@ -36,6 +38,19 @@ impl Emitter<'_> {
         Ok(())
     }
 
+    /// Another element type.
+    pub(super) fn cast_to(&mut self, node: &Node) -> Result<(), Error> {
+        let (x, y) = ends(node)?;
+        let form = self.form(x)?.unblocked();
+        let meaning = self.wanted(node, x);
+        let index = self.operand(x, &form, meaning)?;
+        let made = self.define(y, form)?;
+        let dtype = self.document.values[made].dtype.clone();
+        let attributes = vec![("target_dtype", Attribute::Type(Box::new(dtype)))];
+        self.push("Cast", &node.name, vec![Some(index)], vec![made], attributes);
+        Ok(())
+    }
+
     /// Other extents for the same elements in the network's own order.
     pub(super) fn reshaped(&mut self, node: &Node) -> Result<(), Error> {
         let (x, y) = ends(node)?;
@@ -48,12 +63,7 @@ impl Emitter<'_> {
         let meaning = self.wanted(node, x);
         let index = self.operand(x, &form, meaning)?;
         let made = self.define(y, result)?;
-        let dtype = &self.document.values[made].dtype;
-        let attributes = vec![
-            ("layout", Attribute::Text(format!("@layout({})", dtype.layout))),
-            ("shape", ints(dtype.shape.iter().copied())),
-        ];
-        self.push("Reshape", &node.name, vec![Some(index)], vec![made], attributes);
+        self.reshape_into(&node.name, index, made);
         Ok(())
     }
 
@@ -124,13 +134,18 @@ impl Emitter<'_> {
         let computed = node.inputs.iter().flatten().copied().find(|&id| self.constant(id).is_none());
         let form = self.form(computed.unwrap_or(first))?.unblocked();
         let axis = Self::axis(node, op.axis, form.order.len())?;
-        let constant = node.inputs.iter().flatten().any(|&id| self.constant(id).is_some());
-        if constant && self.target != triune_graph::format::xir::Target::Host {
-            return Err(Error::unsupported(node, "a constant joined to blocks of channels"));
+        let mut parts = Vec::with_capacity(node.inputs.len());
+        for index in 0..node.inputs.len() {
+            let id = input(node, index)?;
+            parts.push(Some(match self.constant(id) {
+                // It lies as the others do, in blocks where they are.
+                Some(constant) => {
+                    let form = self.native(id, form.clone(), computed.and_then(|id| self.wanted(node, id)));
+                    self.place_constant(id, constant, &form)?
+                }
+                None => self.taken(node, index, &form)?,
+            }));
         }
-        let parts: Result<Vec<Option<usize>>, Error> =
-            (0..node.inputs.len()).map(|index| self.taken(node, index, &form).map(Some)).collect();
-        let parts = parts?;
         let y = self.made(node, 0, &form)?;
         let made = ends(node)?.1;
         let native = self.native(made, form.clone(), self.meaning(made));
@@ -147,22 +162,58 @@ impl Emitter<'_> {
             Slice::ranges(&dims, &starts, &ends, axes.as_deref(), steps.as_deref())
         });
         let ranges = ranges.ok_or_else(|| Error::unsupported(node, "its parameters are not constant"))?;
-        if ranges.iter().any(|range| range.step < 0) {
-            return Err(Error::unsupported(node, "a slice that runs backwards"));
-        }
-        self.part(node, x, &ranges)
+        self.part(node, x, ranges)
     }
 
-    /// `Slice` of ranges in the network's order of axes.
-    fn part(&mut self, node: &Node, x: ValueId, ranges: &[SliceRange]) -> Result<(), Error> {
+    /// `Slice` of ranges in the network's order of axes, which is turned round along those that run backwards.
+    fn part(&mut self, node: &Node, x: ValueId, mut ranges: Vec<SliceRange>) -> Result<(), Error> {
+        let mut turned = Vec::new();
+        for (axis, range) in ranges.iter_mut().enumerate().filter(|(_, range)| range.step < 0) {
+            let last = range.start as isize + (range.length as isize - 1).max(0) * range.step;
+            *range = SliceRange {
+                start: usize::try_from(last).unwrap_or(0),
+                step: range.step.saturating_neg(),
+                length: range.length,
+            };
+            if range.length > 1 {
+                turned.push(axis);
+            }
+        }
         let form = self.form(x)?.unblocked();
         let meaning = self.wanted(node, x);
-        let index = self.operand(x, &form, meaning)?;
+        let mut index = self.operand(x, &form, meaning)?;
         let y = ends(node)?.1;
-        let made = self.define(y, form.clone())?;
-        let attributes = slice_attributes(&form, ranges);
+        let last = turned.pop();
+        let dtype = self.part_type(index, y, &form)?;
+        let next = |emitter: &mut Self, done: bool| -> Result<usize, Error> {
+            if done {
+                return emitter.define(y, form.clone());
+            }
+            Ok(emitter.value(&format!("{}:part", node.name), dtype.clone(), None))
+        };
+        let made = next(self, last.is_none())?;
+        let attributes = slice_attributes(&form, &ranges);
         self.push("Slice", &node.name, vec![Some(index)], vec![made], attributes);
+        index = made;
+        let left: Vec<usize> = turned.into_iter().chain(last).collect();
+        for (at, &axis) in left.iter().enumerate() {
+            let made = next(self, at + 1 == left.len())?;
+            let order = ints((0..ranges[axis].length as i64).rev());
+            let attributes = vec![("axis", number(form.position(axis))), ("order", order)];
+            let key = format!("{}:turned", node.name);
+            self.push("SwapOrder", &key, vec![Some(index)], vec![made], attributes);
+            index = made;
+        }
         Ok(())
+    }
+
+    /// The type of elements of a value of the document in another one's extents.
+    fn part_type(&self, of: usize, to: ValueId, form: &Form) -> Result<TensorType, Error> {
+        let element = match (self.dialect.style, self.meaning(to)) {
+            (Some(style), Some(meaning)) => style.activation(meaning, form.channels(&self.dims(to)?)),
+            _ => self.document.values[of].dtype.element.clone(),
+        };
+        Ok(stored(element, self.dims(to)?, form))
     }
 
     pub(super) fn split(&mut self, node: &Node, op: Split) -> Result<(), Error> {
@@ -190,7 +241,7 @@ impl Emitter<'_> {
         let axis = Self::axis(node, op.axis, dims.rank())?;
         let wrong = || Error::unsupported(node, "its indices are not one constant");
         let indices = self.constant_ints(node, 1).ok_or_else(wrong)?;
-        let [index] = indices.as_slice() else { return self.swap(node, axis, &indices) };
+        let [index] = indices.as_slice() else { return self.several(node, axis, &indices) };
         let extent = dims[axis] as i64;
         let from_front = if *index < 0 { index + extent } else { *index };
         let start = usize::try_from(from_front).ok().filter(|&start| start < dims[axis]).ok_or_else(wrong)?;
@@ -207,45 +258,86 @@ impl Emitter<'_> {
         let part = self.value(&format!("{}:part", node.name), dtype, None);
         self.push("Slice", &node.name, vec![Some(operand)], vec![part], slice_attributes(&form, &ranges));
         let made = self.define(y, Form::plain(self.dims(y)?.rank()))?;
-        let dtype = &self.document.values[made].dtype;
-        let attributes = vec![
-            ("layout", Attribute::Text(format!("@layout({})", dtype.layout))),
-            ("shape", ints(dtype.shape.iter().copied())),
-        ];
-        self.push("Reshape", &format!("{}:without", node.name), vec![Some(part)], vec![made], attributes);
+        self.reshape_into(&format!("{}:without", node.name), part, made);
         Ok(())
     }
 
-    /// All of an axis in another order, as channels from blue to red.
-    fn swap(&mut self, node: &Node, axis: usize, order: &[i64]) -> Result<(), Error> {
-        let x = input(node, 0)?;
-        let extent = self.dims(x)?[axis] as i64;
+    /// Several indices along an axis: all of it in another order, as channels from blue to red, or parts of it behind each other.
+    fn several(&mut self, node: &Node, axis: usize, order: &[i64]) -> Result<(), Error> {
+        let (x, y) = ends(node)?;
+        let (from, to) = (self.dims(x)?, self.dims(y)?);
+        let extent = from[axis] as i64;
         let order: Vec<i64> = order.iter().map(|&at| if at < 0 { at + extent } else { at }).collect();
+        let along = from.rank() == to.rank() && to[axis] == order.len();
+        if !along || order.is_empty() || order.iter().any(|at| !(0..extent).contains(at)) {
+            return Err(Error::unsupported(node, "its indices are no list of elements of an axis"));
+        }
         let mut sorted = order.clone();
         sorted.sort_unstable();
-        if !sorted.iter().copied().eq(0..extent) {
+        if sorted.iter().copied().eq(0..extent) {
+            let form = self.form(x)?.unblocked();
+            let meaning = self.wanted(node, x);
+            let operand = self.operand(x, &form, meaning)?;
+            let made = self.define(y, form.clone())?;
+            let attributes = vec![("axis", number(form.position(axis))), ("order", ints(order))];
+            self.push("SwapOrder", &node.name, vec![Some(operand)], vec![made], attributes);
+            return Ok(());
+        }
+        let runs = runs(&order);
+        let whole = |extent: usize| SliceRange { start: 0, step: 1, length: extent };
+        let ranges = |run: SliceRange| {
+            let mut ranges: Vec<SliceRange> = from.iter().map(|&extent| whole(extent)).collect();
+            ranges[axis] = run;
+            ranges
+        };
+        if let [run] = *runs {
+            return self.part(node, x, ranges(run));
+        }
+        if runs.len() > MOST_PARTS {
             return Err(Error::unsupported(
                 node,
-                "its indices are not one constant, nor all of the axis in another order",
+                format!("{} parts of an axis; {MOST_PARTS} can be joined", runs.len()),
             ));
         }
         let form = self.form(x)?.unblocked();
-        let operand = self.taken(node, 0, &form)?;
-        let made = self.made(node, 0, &form)?;
-        let attributes = vec![("axis", number(form.axis(axis))), ("order", ints(order))];
-        self.push("SwapOrder", &node.name, vec![Some(operand)], vec![made], attributes);
+        let meaning = self.wanted(node, x);
+        let operand = self.operand(x, &form, meaning)?;
+        let mut parts = Vec::with_capacity(runs.len());
+        for run in runs {
+            let mut dims = from;
+            dims.dims_mut()[axis] = run.length;
+            let element = match (self.dialect.style, meaning) {
+                (Some(style), Some(meaning)) => style.activation(meaning, form.channels(&dims)),
+                _ => self.document.values[operand].dtype.element.clone(),
+            };
+            let part = self.value(&format!("{}:part", node.name), stored(element, dims, &form), None);
+            let attributes = slice_attributes(&form, &ranges(run));
+            self.push("Slice", &format!("{}:part", node.name), vec![Some(operand)], vec![part], attributes);
+            parts.push(Some(part));
+        }
+        let made = self.define(y, form.clone())?;
+        self.push("Concat", &node.name, parts, vec![made], vec![("axis", number(form.position(axis)))]);
         Ok(())
     }
 
     pub(super) fn expand(&mut self, node: &Node) -> Result<(), Error> {
         let (x, y) = ends(node)?;
         let (from, to) = (self.dims(x)?, self.dims(y)?);
-        if from.rank() != to.rank() {
-            return Err(Error::unsupported(node, "an expansion to more axes"));
-        }
-        let form = self.form(x)?.unblocked();
         let meaning = self.wanted(node, x);
-        let index = self.operand(x, &form, meaning)?;
+        let (form, index) = if from.rank() == to.rank() {
+            let form = self.form(x)?.unblocked();
+            let index = self.operand(x, &form, meaning)?;
+            (form, index)
+        } else {
+            // What is new is in front, one element long at first.
+            let index = self.operand(x, &Form::plain(from.rank()), meaning)?;
+            let mut dims = vec![1; to.rank() - from.rank()];
+            dims.extend_from_slice(&from);
+            let dims = Shape::new(&dims).ok_or_else(|| Error::unsupported(node, "too many axes"))?;
+            let form = Form::plain(to.rank());
+            let dtype = stored(self.document.values[index].dtype.element.clone(), dims, &form);
+            (form, self.reshape(&format!("{}:axes", node.name), index, dtype))
+        };
         let made = self.define(y, form.clone())?;
         let sizes = ints(form.stored(&to).into_iter().map(|extent| extent as i64));
         self.push("Expand", &node.name, vec![Some(index)], vec![made], vec![("sizes", sizes)]);
@@ -290,6 +382,27 @@ impl Emitter<'_> {
         self.push("Pad", &node.name, vec![Some(index)], vec![made], attributes);
         Ok(())
     }
+}
+
+/// Most parts of an axis that are joined again.
+const MOST_PARTS: usize = 64;
+
+/// Indices as ranges, each of a step of its own.
+fn runs(indices: &[i64]) -> Vec<SliceRange> {
+    let mut runs: Vec<SliceRange> = Vec::new();
+    for &index in indices {
+        let index = index.max(0) as usize;
+        if let Some(run) = runs.last_mut() {
+            let step = index as isize - (run.start as isize + (run.length as isize - 1) * run.step);
+            // Ahead alone: what is joined is not turned round.
+            if step > 0 && (run.length == 1 || step == run.step) {
+                (run.step, run.length) = (step, run.length + 1);
+                continue;
+            }
+        }
+        runs.push(SliceRange { start: index, step: 1, length: 1 });
+    }
+    runs
 }
 
 fn slice_attributes(form: &Form, ranges: &[SliceRange]) -> Vec<(&'static str, Attribute)> {

@@ -11,7 +11,7 @@ use triune_tensor::{DType, Multiplier, Shape};
 use super::super::{
     emit::{Emitter, input, permuted, quantized},
     form::{Form, Style, padded, scalar, tensor},
-    source::{Integers, Meaning},
+    source::{Integers, Meaning, ends},
 };
 use crate::Error;
 
@@ -58,14 +58,12 @@ impl Emitter<'_> {
 
     pub(super) fn gemm(&mut self, node: &Node, op: &Gemm) -> Result<(), Error> {
         let has_bias = node.inputs.get(2).copied().flatten().is_some();
-        if op.trans_a || op.alpha != 1.0 || (has_bias && op.beta != 1.0) || !op.epilogue.post_ops.is_empty() {
-            return Err(Error::unsupported(node, "a matrix product of a transposed or scaled operand"));
+        if !op.epilogue.post_ops.is_empty() {
+            return Err(Error::unsupported(node, "it is fused with what follows"));
         }
-        if self.constant(input(node, 1)?).is_none() {
-            return Err(Error::unsupported(
-                node,
-                "a matrix product with a bias whose second factor is not constant",
-            ));
+        let scaled = op.trans_a || op.alpha != 1.0 || (has_bias && op.beta != 1.0);
+        if scaled || self.constant(input(node, 1)?).is_none() {
+            return self.general_gemm(node, op);
         }
         let form = Form::plain(2);
         let x = self.taken(node, 0, &form)?;
@@ -79,6 +77,34 @@ impl Emitter<'_> {
             vec![y],
             vec![("cut_scale", no_scale())],
         );
+        Ok(())
+    }
+
+    /// alpha·a·b + beta·c: a product of two values, and a weighted sum.
+    fn general_gemm(&mut self, node: &Node, op: &Gemm) -> Result<(), Error> {
+        let turned = |turned: bool| Form { order: if turned { vec![1, 0] } else { vec![0, 1] }, block: None };
+        let a = self.taken(node, 0, &turned(op.trans_a))?;
+        let b = self.taken(node, 1, &turned(op.trans_b))?;
+        let plain = Form::plain(2);
+        let y = self.made(node, 0, &plain)?;
+        let addend = match node.inputs.get(2).copied().flatten() {
+            Some(_) => self.broadcast(node, 2, &plain)?,
+            None if op.alpha == 1.0 => {
+                let scale = vec![("cut_scale", no_scale())];
+                self.push("Matmul", &node.name, vec![Some(a), Some(b), None], vec![y], scale);
+                return Ok(());
+            }
+            None => self.row(&format!("{}:none", node.name), &[0.0])?,
+        };
+        let element = ElementType::Scalar(scalar(DType::F32));
+        let dtype = tensor(element, &self.dims(ends(node)?.1)?, plain.layout());
+        let key = format!("{}:product", node.name);
+        let product = self.value(&key, dtype, None);
+        let scale = vec![("cut_scale", no_scale())];
+        self.push("Matmul", &key, vec![Some(a), Some(b), None], vec![product], scale);
+        let factor = |value: f32| Attribute::List(vec![Attribute::Float(f64::from(value))]);
+        let attributes = vec![("alpha", factor(op.alpha)), ("beta", factor(op.beta))];
+        self.push("Add", &node.name, vec![Some(product), Some(addend)], vec![y], attributes);
         Ok(())
     }
 
@@ -121,10 +147,14 @@ impl Emitter<'_> {
         let rank = self.dims(input(node, 0)?)?.rank();
         let kind = match rank {
             4 => "BatchNorm2d",
-            3 => "BatchNorm1d",
+            2 | 3 => "BatchNorm1d",
             _ => return Err(Error::unsupported(node, format!("a normalization of rank {rank}"))),
         };
-        let form = if rank == 4 { Form::image() } else { Form { order: vec![0, 2, 1], block: None } };
+        let form = match rank {
+            4 => Form::image(),
+            3 => Form { order: vec![0, 2, 1], block: None },
+            _ => Form::plain(2),
+        };
         let x = self.taken(node, 0, &form)?;
         let y = self.made(node, 0, &form)?;
         let attributes = vec![("mean", Attribute::Value(mean)), ("variance", Attribute::Value(variance))];

@@ -3,7 +3,7 @@
 use triune_graph::{
     Node,
     format::xir::Attribute,
-    ops::{CoordinateMode, GlobalPool, NearestMode, Pool, PoolKind, Resize, ResizeMode},
+    ops::{CoordinateMode, GlobalPool, NearestMode, Pool, PoolKind, Reduce, ReduceKind, Resize, ResizeMode},
 };
 
 use super::{
@@ -82,7 +82,10 @@ impl Emitter<'_> {
     pub(super) fn global_pool(&mut self, node: &Node, op: GlobalPool) -> Result<(), Error> {
         let dims = self.dims(input(node, 0)?)?;
         let [_, _, rows, columns] = *dims else {
-            return Err(Error::unsupported(node, format!("a pool over rank {}", dims.rank())));
+            // Over other numbers of axes: what each channel's elements are reduced to.
+            let kind = if op.kind == PoolKind::Max { ReduceKind::Max } else { ReduceKind::Mean };
+            let along: Vec<isize> = (2..dims.rank() as isize).collect();
+            return self.reduce(node, &Reduce::along(kind, &along));
         };
         match op.kind {
             PoolKind::Average { .. } => {
@@ -117,27 +120,37 @@ impl Emitter<'_> {
                 .as_ref()
                 .is_none_or(|scales| scales.get(axis).is_none_or(|scale| from as f32 * scale == to as f32))
         };
-        if !exact(2, *rows, *rows_out) || !exact(3, *columns, *columns_out) {
-            return Err(Error::unsupported(node, "resampling by other factors than the extents have"));
-        }
+        let exact = exact(2, *rows, *rows_out) && exact(3, *columns, *columns_out);
         let whole = rows_out % rows == 0 && columns_out % columns == 0;
-        let (interpolation, corners) = match (op.mode, op.coordinates) {
-            (ResizeMode::Nearest(NearestMode::Floor), CoordinateMode::Asymmetric) => ("NEAREST", false),
+        let named = match (op.mode, op.coordinates) {
+            _ if !exact => None,
+            (ResizeMode::Nearest(NearestMode::Floor), CoordinateMode::Asymmetric) => Some(("NEAREST", false)),
             // Between whole factors, the nearest neighbour is the same whatever the mode's name.
             (
                 ResizeMode::Nearest(NearestMode::RoundPreferFloor | NearestMode::RoundPreferCeil),
                 CoordinateMode::HalfPixel | CoordinateMode::PytorchHalfPixel,
-            ) if whole => ("NEAREST", false),
+            ) if whole => Some(("NEAREST", false)),
             (ResizeMode::Linear, CoordinateMode::HalfPixel | CoordinateMode::PytorchHalfPixel) => {
-                ("BILINEAR", false)
+                Some(("BILINEAR", false))
             }
-            (ResizeMode::Linear, CoordinateMode::AlignCorners) => ("BILINEAR", true),
-            _ => {
-                return Err(Error::unsupported(
-                    node,
-                    "its way of sampling, or the coordinates that it samples at, have no name there",
-                ));
+            (ResizeMode::Linear, CoordinateMode::AlignCorners) => Some(("BILINEAR", true)),
+            _ => None,
+        };
+        let Some((interpolation, corners)) = named else {
+            let text = |name: String| Attribute::Text(name);
+            let mut attributes = vec![
+                ("coordinates", text(op.coordinates.to_string())),
+                ("height", number(*rows_out)),
+                ("mode", text(op.mode.to_string())),
+                ("width", number(*columns_out)),
+            ];
+            if let Some([_, _, rows, columns]) = scales.as_deref().filter(|_| !exact) {
+                let factors = [*rows, *columns].map(|factor| Attribute::Float(f64::from(factor)));
+                attributes.push(("factors", Attribute::List(factors.to_vec())));
             }
+            self.image_operator(node, "Resize", attributes)?;
+            self.make_custom();
+            return Ok(());
         };
         let attributes = vec![
             ("align_corners", Attribute::Bool(corners)),

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from triune import _native
+from triune.icraft._host.custom import CUSTOM
 from triune.icraft._host.hard import HardPlan, simulated
 from triune.icraft._host.logic import logic_forward
 from triune.icraft._host.plan import Plan
@@ -129,7 +130,7 @@ class HostBackend(Backend):
         key = op.typeKey()
         if key in _BORDERS:
             return _hand_on
-        return _compute if key.startswith("icraft::xir::") else logic_forward(key)
+        return _compute if key.startswith("icraft::xir::") or key in CUSTOM else logic_forward(key)
 
     def _init_func(self, op: Operation) -> FInitOp | None:
         return _prepare if self._forward_func(op) is _compute else None

@@ -372,7 +372,7 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
             except Error as error:
                 raise Error(f"{self._named()}, {error}") from None
             for index, value in enumerate(op._inputs):
-                if not isinstance(value, Params) and made.get(value._v_id) is not value:
+                if value.defined() and not isinstance(value, Params) and made.get(value._v_id) is not value:
                     raise Error(f"{where}: no operation before it makes its input {index}, value {value.v_id}")
             for value in (*op._outputs, *op.paramsInputs(), *op.paramsAttrs()):
                 if made.setdefault(value._v_id, value) is not value:

@@ -464,7 +464,9 @@ class Operation(Tagged, Concrete):
         """Raise Error unless attributes, types and layouts are as the rules have them."""
         self.checkNull()
         self.checkBound()
-        for value in (*self._inputs, *self._outputs, *self.paramsAttrs()):
+        # Operands at the end may be left out, as a bias is.
+        given = next((count for count in range(len(self._inputs), 0, -1) if self._inputs[count - 1].defined()), 0)
+        for value in (*self._inputs[:given], *self._outputs, *self.paramsAttrs()):
             if not value.defined():
                 raise InternalError(f"{self._called()}: a null handle is among its values")
             try:

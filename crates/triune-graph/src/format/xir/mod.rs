@@ -19,7 +19,7 @@ pub use document::{
 };
 pub use raw::{RawEntry, md5, raw_table, raw_table_bytes, raw_table_of};
 
-pub use read::{OPERATORS, Options, to_graph};
+pub use read::{CUSTOM, CUSTOM_OPERATORS, OPERATORS, Options, to_graph};
 
 use crate::Error;
 

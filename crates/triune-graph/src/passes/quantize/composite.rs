@@ -297,10 +297,19 @@ fn normalization(rewriter: &mut Rewriter<'_>, real: ValueId, to: Quantized) -> O
 
 /// x·½·(1 + erf(x/√2)) of a dequantized x, in whatever order it is multiplied: one function. Returns whether the node was its last.
 pub(super) fn join_gelu(rewriter: &mut Rewriter<'_>, index: usize) -> bool {
+    join_gelu_of(rewriter, index, |rewriter, x| dequantized(rewriter, x).is_some())
+}
+
+/// The same of an x that `fits`.
+fn join_gelu_of(
+    rewriter: &mut Rewriter<'_>,
+    index: usize,
+    fits: impl Fn(&Rewriter<'_>, ValueId) -> bool,
+) -> bool {
     let Some(Some(real)) = rewriter.get(index).and_then(|node| node.outputs.first().copied()) else {
         return false;
     };
-    let Some(x) = gelu_of(rewriter, real) else { return false };
+    let Some(x) = gelu_of(rewriter, real).filter(|&x| fits(rewriter, x)) else { return false };
     let op = Op::Unary(Unary { kind: UnaryKind::Gelu });
     let name = name(rewriter, real);
     rewriter.replace(index, Node::new(name, op, vec![Some(x)], vec![Some(real)]));
@@ -329,7 +338,7 @@ fn gelu_of(rewriter: &Rewriter<'_>, real: ValueId) -> Option<ValueId> {
             }
             _ => return None,
         };
-        (scaled == x && dequantized(rewriter, x).is_some()).then_some(x)
+        (scaled == x).then_some(x)
     };
     fits(a, b).or_else(|| fits(b, a))
 }
@@ -366,6 +375,20 @@ pub fn join_composites(graph: &mut Graph) -> Result<bool, Error> {
         let inputs = with_rows(&mut rewriter, x, rows);
         let name = name(&rewriter, real);
         rewriter.replace(index, Node::new(name, Op::LayerNorm(op), inputs, vec![Some(real)]));
+    }
+    Ok(rewriter.commit())
+}
+
+/// Makes one operator of every Gelu over reals that is spelled out. Returns whether there was one.
+pub fn join_gelus(graph: &mut Graph) -> Result<bool, Error> {
+    let is_erf = |node: &Node| matches!(node.op, Op::Unary(Unary { kind: UnaryKind::Erf }));
+    if !graph.nodes.iter().any(is_erf) {
+        return Ok(false);
+    }
+    let mut rewriter = Rewriter::new(graph);
+    for index in 0..rewriter.len() {
+        rewriter.go_on()?;
+        join_gelu_of(&mut rewriter, index, |rewriter, x| rewriter.value(x).dtype == Some(DType::F32));
     }
     Ok(rewriter.commit())
 }

@@ -22,7 +22,7 @@ use crate::{Error, Graph, ValueId, format::names::Names, ops::infer::TensorType 
 use form::Form;
 use meaning::Meaning;
 use node::Reader;
-pub use registry::OPERATORS;
+pub use registry::{CUSTOM, CUSTOM_OPERATORS, OPERATORS};
 
 /// How a document is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

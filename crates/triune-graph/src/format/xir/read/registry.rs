@@ -3,7 +3,8 @@
 use super::{
     node::Reader,
     ops::{
-        activation, arithmetic, conv, matrix, movement, normalization, planes, pool, reduce, resize, shape,
+        activation, arithmetic, conv, custom, matrix, movement, normalization, planes, pool, reduce, resize,
+        shape,
     },
 };
 use crate::Error;
@@ -20,11 +21,48 @@ macro_rules! operators {
         pub(super) fn find(kind: &str) -> Option<Read> {
             match kind {
                 $($name => Some($read),)*
-                _ => None,
+                _ => kind.strip_prefix(CUSTOM).filter(|own| CUSTOM_OPERATORS.contains(own)).map(|_| custom::read as Read),
             }
         }
     };
 }
+
+/// What the names of operators of one's own begin with.
+pub const CUSTOM: &str = "customop::";
+
+/// Operators that the vendor has none for, in alphabetical order: networks have them as [`CUSTOM`] ones.
+pub const CUSTOM_OPERATORS: &[&str] = &[
+    "Affine",
+    "And",
+    "Atan2",
+    "Ceil",
+    "Erf",
+    "ErfInv",
+    "Erfc",
+    "ErfcInv",
+    "Exp",
+    "Expm1",
+    "FastTanh",
+    "Floor",
+    "Gate",
+    "Log1p",
+    "LogAddExp",
+    "Mod",
+    "MulHigh",
+    "Or",
+    "Pow",
+    "Rem",
+    "Resize",
+    "Round",
+    "RoundHalfAway",
+    "Rsqrt",
+    "ScaledTanh",
+    "ShiftLeft",
+    "ShiftRight",
+    "Sign",
+    "ThresholdedRelu",
+    "Xor",
+];
 
 operators! {
     "ACos" => activation::function;
@@ -152,8 +190,26 @@ mod tests {
         assert_eq!(names, OPERATORS);
     }
 
+    /// Every one is a function of the graph, and stands in the text behind the table.
     #[test]
-    fn the_list_is_sorted() {
+    fn the_documentation_lists_operators_of_ones_own() {
+        use triune_tensor::function::{BinaryKind, Coded, UnaryKind};
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/icraft.md");
+        let text = std::fs::read_to_string(path).expect("docs/icraft.md is readable");
+        let (_, rest) = text.split_once("\n`customop::` ").expect("a list");
+        let list = rest.split(".\n").next().expect("a sentence");
+        let names: Vec<&str> = list.split(',').map(|name| name.trim().trim_matches('`')).collect();
+        assert_eq!(names, CUSTOM_OPERATORS);
+        let known = |name: &&str| {
+            let mut codes = UnaryKind::CODES.iter().chain(BinaryKind::CODES);
+            *name == "Resize" || codes.any(|code| code.name == *name)
+        };
+        assert!(CUSTOM_OPERATORS.iter().all(known));
+    }
+
+    #[test]
+    fn the_lists_are_sorted() {
         assert!(OPERATORS.is_sorted());
+        assert!(CUSTOM_OPERATORS.is_sorted());
     }
 }

@@ -11,7 +11,7 @@ use crate::{
 type Made = Result<ValueId, Error>;
 
 /// Defines the result as `f` of the operand's reals.
-fn each(
+pub(super) fn each(
     node: &mut Reader<'_, '_>,
     f: impl FnOnce(&mut Reader<'_, '_>, ValueId) -> Made,
 ) -> Result<(), Error> {

@@ -50,14 +50,6 @@ impl Reader<'_, '_> {
         Ok([self.aligned(a, y)?, self.aligned(b, y)?])
     }
 
-    /// A function of both operands.
-    fn of_both(&mut self, kind: BinaryKind) -> Result<(), Error> {
-        let [a, b] = self.both()?;
-        let (a, b) = self.one_type(a, b)?;
-        let result = self.binary(kind, a, b)?;
-        self.define(self.result(0)?, View::Open, result)
-    }
-
     /// Two operands of one type: reals when one of them is.
     fn one_type(&mut self, a: ValueId, b: ValueId) -> Result<(ValueId, ValueId), Error> {
         match (self.dtype(a), self.dtype(b)) {
@@ -105,6 +97,14 @@ impl Reader<'_, '_> {
     }
 }
 
+/// A function of both operands.
+pub(super) fn of_both(node: &mut Reader<'_, '_>, kind: BinaryKind) -> Result<(), Error> {
+    let [a, b] = node.both()?;
+    let (a, b) = node.one_type(a, b)?;
+    let result = node.binary(kind, a, b)?;
+    node.define(node.result(0)?, View::Open, result)
+}
+
 /// alpha·a + beta·b.
 pub(in super::super) fn add(node: &mut Reader<'_, '_>) -> Result<(), Error> {
     let (alpha, beta) = (node.floats("alpha")?, node.floats("beta")?);
@@ -124,13 +124,13 @@ pub(in super::super) fn add(node: &mut Reader<'_, '_>) -> Result<(), Error> {
 /// a·b.
 pub(in super::super) fn multiply(node: &mut Reader<'_, '_>) -> Result<(), Error> {
     node.no_cut()?;
-    node.of_both(BinaryKind::Mul)
+    of_both(node, BinaryKind::Mul)
 }
 
 /// The larger or the smaller.
 pub(in super::super) fn extreme(node: &mut Reader<'_, '_>) -> Result<(), Error> {
     let kind = if node.kind() == "Maximum" { BinaryKind::Max } else { BinaryKind::Min };
-    node.of_both(kind)
+    of_both(node, kind)
 }
 
 /// How a quotient is rounded.

@@ -3,6 +3,7 @@
 pub(super) mod activation;
 pub(super) mod arithmetic;
 pub(super) mod conv;
+pub(super) mod custom;
 pub(super) mod matrix;
 pub(super) mod movement;
 pub(super) mod normalization;

@@ -1,6 +1,6 @@
 //! Resampling of images to the result's declared extents.
 
-use triune_tensor::{DType, text::List};
+use triune_tensor::{DType, function::Coded, text::List};
 
 use super::super::{View, form::shown, node::Reader};
 use crate::{
@@ -9,6 +9,11 @@ use crate::{
 };
 
 fn sampled(node: &mut Reader<'_, '_>, op: Resize) -> Result<(), Error> {
+    sampled_by(node, op, &[])
+}
+
+/// With factors for rows and columns that the extents do not tell, if there are any.
+fn sampled_by(node: &mut Reader<'_, '_>, op: Resize, factors: &[f32]) -> Result<(), Error> {
     let (x, y) = node.ends()?;
     let sizes: Option<Vec<i64>> = node
         .typed(y)?
@@ -21,8 +26,11 @@ fn sampled(node: &mut Reader<'_, '_>, op: Resize) -> Result<(), Error> {
     let open = node.in_floats(x, View::Open)?;
     let open =
         if node.dtype(open).is_some_and(DType::is_float) { open } else { node.cast(open, DType::F32)? };
-    let sizes = node.list("sizes", &sizes)?;
-    let result = node.emit_all(Op::Resize(op), &[Some(open), None, None, Some(sizes)], 1)?[0];
+    let operands = match *factors {
+        [rows, columns] => [Some(open), None, Some(node.row("scales", &[1.0, 1.0, rows, columns])?), None],
+        _ => [Some(open), None, None, Some(node.list("sizes", &sizes)?)],
+    };
+    let result = node.emit_all(Op::Resize(op), &operands, 1)?[0];
     node.define(y, View::Open, result)
 }
 
@@ -60,6 +68,19 @@ pub(in super::super) fn upsample(node: &mut Reader<'_, '_>) -> Result<(), Error>
             (false, true) => return Err(node.unsupported("nearest neighbours with aligned corners")),
         },
     )
+}
+
+/// Any way of sampling that the graph has, by the names of its codes.
+pub(super) fn any(node: &mut Reader<'_, '_>) -> Result<(), Error> {
+    check(node, node.int("height", -1)?, node.int("width", -1)?)?;
+    let modes: Vec<(&str, u32)> = ResizeMode::CODES.iter().map(|code| (code.name, code.code)).collect();
+    let coordinates: Vec<(&str, u32)> =
+        CoordinateMode::CODES.iter().map(|code| (code.name, code.code)).collect();
+    let mode = ResizeMode::from_code(node.choice("mode", 0, &modes)?);
+    let coordinates = CoordinateMode::from_code(node.choice("coordinates", 0, &coordinates)?);
+    let (mode, coordinates) = mode.zip(coordinates).ok_or_else(|| node.unknown())?;
+    let factors = node.floats("factors")?;
+    sampled_by(node, Resize { mode, coordinates }, &factors)
 }
 
 /// `dsize` is columns and rows, as `OpenCV` has it, or the other way round: the declared extents decide.
