@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 
 import triune
-from triune.axelera.runtime import DeviceInUse, InvalidArgument, op
+from triune.axelera.runtime import InvalidArgument, op
 from triune.models import DIGITS_F32, DIGITS_INT8, digits_held_out
 
 Array = npt.NDArray[Any]
@@ -39,12 +39,7 @@ def test_a_classifier_on_a_card_and_on_the_cpu(package: Path, tmp_path: Path) ->
     np.testing.assert_array_equal(on_cpu(scans[0].transpose(2, 0, 1)), reals)
 
 
-def test_models_hold_their_cores(package: Path, tmp_path: Path) -> None:
-    model = op.load(package, ncores=4)
-    with pytest.raises(DeviceInUse):
-        op.load(package)
-    model.release()
-    op.load(package).release()
+def test_models_are_read_when_they_are_named(package: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "vendor.axm", "w") as written:
         written.writestr("kernel.elf", "")
     for wrong, what in (
@@ -60,6 +55,10 @@ def test_models_hold_their_cores(package: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="expected 1 inputs"):
         model()
     model.release()
+    with pytest.raises(InvalidArgument, match="has been released"):
+        model(np.zeros((1, 8, 8), np.float32))
+    with pytest.raises(InvalidArgument, match="provider 'cuda' is not there"):
+        op.onnx_model(DIGITS_F32, provider="cuda")
 
 
 def test_pictures() -> None:

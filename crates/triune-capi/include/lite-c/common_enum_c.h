@@ -6,7 +6,7 @@ typedef enum { DEBUG = 0, INFO = 1, WARN = 2, ERROR = 3 } LiteLogLevel;
 
 typedef enum { OK = 0, LITE_INTERNAL_ERROR = 1, LITE_UNKNOWN_ERROR = 2 } ErrorCode;
 
-typedef enum { LITE_DEFAULT = 0 } LiteBackend;
+typedef enum { LITE_DEFAULT = 0, LITE_RK_NPU = 1 } LiteBackend;
 
 typedef enum {
     LITE_CPU = 0,
@@ -14,6 +14,7 @@ typedef enum {
     LITE_ATLAS = 3,
     LITE_NPU = 4,
     LITE_CAMBRICON = 5,
+    LITE_AX = 6,
     LITE_DEVICE_DEFAULT = 7
 } LiteDeviceType;
 

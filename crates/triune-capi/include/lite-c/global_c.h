@@ -24,17 +24,20 @@ LITE_API int LITE_try_coalesce_all_free_memory(void);
 LITE_API int LITE_set_log_level(LiteLogLevel level);
 LITE_API int LITE_get_log_level(LiteLogLevel* level);
 
-/* These give an error: "not implemented: NAME". */
+/* Ciphers: no function, or a key of no bytes, leaves what there is. */
 LITE_API int LITE_register_decryption_and_key(
     const char* decrypt_name, const LiteDecryptionFunc func, const uint8_t* key_data, size_t key_size);
 LITE_API int LITE_update_decryption_or_key(
     const char* decrypt_name, const LiteDecryptionFunc func, const uint8_t* key_data, size_t key_size);
 LITE_API int LITE_register_parse_info_func(const char* info_type, const LiteParseInfoFunc parse_func);
+
+/* Without effect on runs. */
 LITE_API int LITE_set_loader_lib_path(const char* loader_path);
 LITE_API int LITE_set_persistent_cache(const char* cache_path, int always_sync);
 LITE_API int LITE_set_tensor_rt_cache(const char* cache_path);
 LITE_API int LITE_dump_persistent_cache(const char* cache_path);
 LITE_API int LITE_dump_tensor_rt_cache(void);
+
 LITE_API int LITE_register_memory_pair(
     void* vir_ptr, void* phy_ptr, size_t length, LiteDeviceType device, LiteBackend backend);
 LITE_API int LITE_clear_memory_pair(void* vir_ptr, void* phy_ptr, LiteDeviceType device, LiteBackend backend);

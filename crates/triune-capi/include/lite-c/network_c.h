@@ -116,30 +116,40 @@ LITE_API int LITE_set_start_callback_with_userdata(
 LITE_API int LITE_set_finish_callback(LiteNetwork network, const LiteFinishCallback finish_callback);
 LITE_API int LITE_set_finish_callback_with_userdata(
     LiteNetwork network, const LiteFinishCallbackWithData finish_callback, void* user_data);
+/* In either order: the one that is loaded gives its memory. */
 LITE_API int LITE_share_runtime_memroy(LiteNetwork src_network, LiteNetwork dst_network);
+
+LITE_API int LITE_extra_configure(LiteNetwork network, LiteExtraConfig extra_config);
+LITE_API int LITE_get_model_extra_info(const LiteNetwork network, const char** info, int* info_size);
+
+/* From then on LITE_forward returns at once, and the callback is called in the thread that computed. */
+LITE_API int LITE_set_async_callback(LiteNetwork network, const LiteAsyncCallback async_callback);
+LITE_API int LITE_set_async_callback_with_userdata(
+    LiteNetwork network, const LiteAsyncCallbackWithData async_callback, void* user_data);
+
+/* Of networks that one thread computes, with 0, before each run. */
+LITE_API int LITE_set_runtime_thread_affinity(
+    LiteNetwork network, const LiteThreadAffinityCallback thread_affinity_callback);
+
+/* What they give stays until the same path, or memory, is asked about again. */
+LITE_API int LITE_get_model_io_info_by_path(const char* model_path, const LiteConfig config, LiteNetworkIO* ios);
+LITE_API int LITE_get_model_io_info_by_memory(
+    const void* model_mem, size_t size, const LiteConfig config, LiteNetworkIO* ios);
+
+/* Without effect on runs; the dump is the model as it was loaded. */
+LITE_API int LITE_use_tensorrt(LiteNetwork network);
+LITE_API int LITE_enable_global_layout_transform(LiteNetwork network);
+LITE_API int LITE_dump_layout_transform_model(LiteNetwork network, const char* dump_file_path);
 
 /* These give an error: "not implemented: NAME". */
 LITE_API int LITE_get_discrete_tensor(
     LiteNetwork network, const char* io_name, size_t n_idx, LiteTensorPhase phase, LiteTensor* tensor);
-LITE_API int LITE_extra_configure(LiteNetwork network, LiteExtraConfig extra_config);
-LITE_API int LITE_get_model_extra_info(const LiteNetwork network, const char** info, int* info_size);
-LITE_API int LITE_use_tensorrt(LiteNetwork network);
-LITE_API int LITE_set_async_callback(LiteNetwork network, const LiteAsyncCallback async_callback);
-LITE_API int LITE_set_async_callback_with_userdata(
-    LiteNetwork network, const LiteAsyncCallbackWithData async_callback, void* user_data);
-LITE_API int LITE_set_runtime_thread_affinity(
-    LiteNetwork network, const LiteThreadAffinityCallback thread_affinity_callback);
 LITE_API int LITE_set_memory_allocator(
     LiteNetwork network, const LiteAllocate allocate_fun, const LiteFree free_fun);
 LITE_API int LITE_enable_profile_performance(LiteNetwork network, const char* profile_json_file_path);
 LITE_API int LITE_enable_io_txt_dump(LiteNetwork network, const char* io_txt_out_file);
 LITE_API int LITE_enable_io_bin_dump(LiteNetwork network, const char* io_bin_out_dir);
 LITE_API int LITE_get_static_memory_alloc_info(LiteNetwork network, const char* log_dir);
-LITE_API int LITE_enable_global_layout_transform(LiteNetwork network);
-LITE_API int LITE_dump_layout_transform_model(LiteNetwork network, const char* dump_file_path);
-LITE_API int LITE_get_model_io_info_by_path(const char* model_path, const LiteConfig config, LiteNetworkIO* ios);
-LITE_API int LITE_get_model_io_info_by_memory(
-    const void* model_mem, size_t size, const LiteConfig config, LiteNetworkIO* ios);
 
 #ifdef __cplusplus
 }

@@ -1,27 +1,24 @@
 //! Networks: a model, tensors for its inputs and outputs, and what runs it.
 
 use std::{
-    ffi::{CString, c_char, c_int, c_uint, c_void},
-    fs::File,
-    io::Read,
-    path::Path,
+    ffi::{CString, c_char, c_int, c_uint},
     slice,
     sync::Arc,
 };
 
 use triune::{
-    DType, Model, ModelOptions, Session, SessionOptions, Shape, TensorMut, TensorRef, ValueInfo, Workspace,
-    internals::{
-        fork::{Brief, Lock},
-        graph::format::mge::cipher,
-    },
+    DType, Session, SessionOptions, Shape, TensorMut, TensorRef, ValueInfo, Workspace,
+    internals::fork::{Brief, Lock},
 };
 
-use super::wish::{Wish, wishes};
 use super::{
     failure::{Failure, done, failure, give},
+    load::Opened,
+    run::{Async, Callback, Running},
+    settings::{MOST_THREADS, Settings},
     tensor::{self, State, TENSORS, Tensor},
-    types::{CPU, Config, DEVICE_DEFAULT, Handle, INPUT, IO_VALUE, Io, Layout, NetworkIo, OUTPUT, kind},
+    types::{Config, Handle, INPUT, IO_VALUE, Layout, NetworkIo, OUTPUT, kind},
+    wish::{Wish, wishes},
 };
 use crate::{
     boundary,
@@ -30,94 +27,55 @@ use crate::{
 
 static NETWORKS: Table<Network> = Table::new();
 
-const PACKED: &[u8] = b"packed_model";
-const MOST_THREADS: usize = 1024;
-
 /// A `LiteNetwork`.
-struct Network {
-    handle: usize,
-    state: Lock<Inner>,
+pub(super) struct Network {
+    pub(super) handle: usize,
+    pub(super) state: Lock<Inner>,
+    /// The run that a thread of the interface's own is at work with, if any.
+    pub(super) running: Brief<Option<Arc<Running>>>,
 }
 
-#[expect(clippy::struct_excessive_bools, reason = "the header's settings are flags")]
-struct Inner {
-    compressed: bool,
-    fusion: bool,
-    cipher: Option<String>,
-    device_type: c_int,
-    device_id: c_int,
+pub(super) struct Inner {
+    /// What the program said; a model is loaded by a copy of it.
+    pub(super) own: Settings,
+    /// What the model that is loaded was loaded by.
+    settings: Settings,
     stream_id: c_int,
-    threads: usize,
-    inplace: bool,
-    wishes: [Vec<Wish>; 2],
     workspace: Option<Arc<Workspace>>,
-    loaded: Option<Loaded>,
-    start: Option<Callback>,
-    finish: Option<Callback>,
+    /// Whether what a packed model says of itself is left aside.
+    pub(super) unconfigured: bool,
+    /// Whether a model's bytes are kept, to be written again.
+    pub(super) keeps_bytes: bool,
+    pub(super) loaded: Option<Loaded>,
+    pub(super) start: Option<Callback>,
+    pub(super) finish: Option<Callback>,
+    pub(super) apart: Option<Async>,
+    /// What is called in the thread that computes, with that thread's number.
+    pub(super) affinity: Option<unsafe extern "C" fn(c_int) -> c_int>,
     /// Whether there was a run that nobody waited for.
-    ran: bool,
+    pub(super) ran: bool,
 }
 
-struct Loaded {
-    session: Session,
-    inputs: Vec<Port>,
-    outputs: Vec<Port>,
+pub(super) struct Loaded {
+    pub(super) session: Session,
+    pub(super) inputs: Vec<Port>,
+    pub(super) outputs: Vec<Port>,
+    /// What a packed model says besides.
+    pub(super) extra: CString,
+    /// The model as it was loaded, if it is to be kept.
+    pub(super) bytes: Option<Arc<[u8]>>,
 }
 
 /// An input or output of the model, and its tensor.
-struct Port {
-    name: CString,
+pub(super) struct Port {
+    pub(super) name: CString,
     dtype: DType,
     /// Whether the model has a scalar there, which is a tensor of one element.
     scalar: bool,
-    is_host: c_int,
-    io_type: c_int,
-    handle: usize,
-    tensor: Arc<Tensor>,
-}
-
-type Plain = unsafe extern "C" fn(*const Io, *const Handle, usize) -> c_int;
-type WithData = unsafe extern "C" fn(*const Io, *const Handle, usize, *mut c_void) -> c_int;
-
-#[derive(Clone, Copy)]
-enum Callback {
-    Plain(Plain),
-    WithData(WithData, *mut c_void),
-}
-
-// SAFETY: the program gave the data for that function, which is called in the thread that runs or waits.
-unsafe impl Send for Callback {}
-
-/// What a callback is called with.
-struct Called {
-    callback: Callback,
-    ios: Vec<Io>,
-    handles: Vec<Handle>,
-}
-
-impl Called {
-    fn new(callback: Callback, ports: &[Port]) -> Self {
-        let io = |port: &Port| Io {
-            name: port.name.as_ptr(),
-            is_host: port.is_host,
-            io_type: port.io_type,
-            config_layout: port.tensor.state.lock().layout(),
-        };
-        let handles = ports.iter().map(|port| handle::pointer(port.handle)).collect();
-        Self { callback, ios: ports.iter().map(io).collect(), handles }
-    }
-
-    fn call(&self, what: &str) -> Result<(), Failure> {
-        let (ios, handles, count) = (self.ios.as_ptr(), self.handles.as_ptr(), self.ios.len());
-        // SAFETY: the program gave the function, and the data for it.
-        let code = unsafe {
-            match self.callback {
-                Callback::Plain(function) => function(ios, handles, count),
-                Callback::WithData(function, data) => function(ios, handles, count, data),
-            }
-        };
-        if code == 0 { Ok(()) } else { Err(failure(format!("the {what} callback gave {code}"))) }
-    }
+    pub(super) is_host: c_int,
+    pub(super) io_type: c_int,
+    pub(super) handle: usize,
+    pub(super) tensor: Arc<Tensor>,
 }
 
 impl Drop for Loaded {
@@ -130,96 +88,58 @@ impl Drop for Loaded {
 impl Inner {
     /// # Safety
     /// The texts of the configuration are texts or NULL, and the arrays have so many items.
-    unsafe fn new(config: &Config, io: &NetworkIo) -> Result<Self, Failure> {
+    pub(super) unsafe fn new(config: &Config, io: &NetworkIo) -> Result<Self, Failure> {
         // SAFETY: the caller's promise.
-        let (cipher, discrete, inputs, outputs) = unsafe {
-            (
-                boundary::text(config.bare_model_cryption_name).filter(|name| !name.is_empty()),
-                boundary::text(config.discrete_input_name).filter(|name| !name.is_empty()),
-                wishes("inputs", io.inputs, io.input_size)?,
-                wishes("outputs", io.outputs, io.output_size)?,
-            )
+        let own = unsafe {
+            let inputs = wishes("inputs", io.inputs, io.input_size)?;
+            Settings::of(config, [inputs, wishes("outputs", io.outputs, io.output_size)?])?
         };
-        if !matches!(config.device_type, CPU | DEVICE_DEFAULT) {
-            let device = config.device_type;
-            return Err(failure(format!(
-                "not implemented: networks on device type {device}; there is LITE_CPU"
-            )));
-        }
-        if discrete.is_some() {
-            return Err(failure("not implemented: LiteConfig.discrete_input_name"));
-        }
-        if config.options.before[7] != 0 {
-            return Err(failure("not implemented: LiteOptions.force_output_use_user_specified_memory"));
-        }
         Ok(Self {
-            compressed: config.has_compression != 0,
-            fusion: config.options.graph_opt_level != 0,
-            cipher,
-            device_type: config.device_type,
-            device_id: config.device_id,
+            settings: own.clone(),
+            own,
             stream_id: 0,
-            threads: 1,
-            inplace: false,
-            wishes: [inputs, outputs],
             workspace: None,
+            unconfigured: false,
+            keeps_bytes: false,
             loaded: None,
             start: None,
             finish: None,
+            apart: None,
+            affinity: None,
             ran: false,
         })
     }
 
-    fn loaded(&mut self) -> Result<&mut Loaded, Failure> {
+    pub(super) fn loaded(&mut self) -> Result<&mut Loaded, Failure> {
         self.loaded.as_mut().ok_or_else(|| failure("no model is loaded"))
     }
 
-    fn settable(&mut self, what: &str) -> Result<&mut Self, Failure> {
+    pub(super) fn settable(&mut self, what: &str) -> Result<&mut Self, Failure> {
         if self.loaded.is_some() {
             return Err(failure(format!("{what}: a model is loaded already; set it before")));
         }
         Ok(self)
     }
 
-    fn read(&self, path: &Path) -> Result<Arc<Model>, Failure> {
-        let unreadable = |error: std::io::Error| failure(format!("load: '{}': {error}", path.display()));
-        let mut file = File::open(path).map_err(unreadable)?;
-        let mut content = Vec::new();
-        if self.cipher.is_none() {
-            file.take(PACKED.len() as u64).read_to_end(&mut content).map_err(unreadable)?;
-            if content != PACKED {
-                return Ok(Model::open(path, &ModelOptions { compressed: self.compressed })?);
-            }
-        } else {
-            file.read_to_end(&mut content).map_err(unreadable)?;
-        }
-        self.model(&content)
+    /// Puts a setting of the program's in force, for what is loaded from now on.
+    fn set(&mut self, what: &str, change: impl Fn(&mut Settings)) -> Result<(), Failure> {
+        let inner = self.settable(what)?;
+        change(&mut inner.own);
+        change(&mut inner.settings);
+        Ok(())
     }
 
-    fn model(&self, content: &[u8]) -> Result<Arc<Model>, Failure> {
-        let plain = match &self.cipher {
-            Some(name) => cipher::decrypt(name, cipher::default_key(name).unwrap_or_default(), content)
-                .map_err(|error| failure(error.to_string()))?,
-            None => content.to_vec(),
-        };
-        if plain.starts_with(PACKED) {
-            return Err(failure(
-                "not implemented: packed models; load the bare model, or use megenginelite in Python",
-            ));
-        }
-        Ok(Model::from_bytes(plain, &ModelOptions { compressed: self.compressed })?)
-    }
-
-    fn open(&mut self, network: usize, model: &Arc<Model>) -> Result<(), Failure> {
+    pub(super) fn open(&mut self, network: usize, opened: Opened) -> Result<(), Failure> {
+        let Opened { model, settings, extra, bytes } = opened;
         let options = SessionOptions {
-            threads: if self.inplace { 1 } else { self.threads },
-            fusion: self.fusion,
+            threads: if settings.inplace { 1 } else { settings.threads },
+            fusion: settings.fusion,
             device: None,
             workspace: self.workspace.clone(),
         };
-        let session = Session::of(Arc::clone(model), &options)?;
-        let [given, wanted] = &self.wishes;
-        let place = (network, self.device_type, self.device_id);
+        let session = Session::of(Arc::clone(&model), &options)?;
+        let [given, wanted] = &settings.wishes;
+        let place = (network, settings.device_type, settings.device_id);
         let known = model.default_shapes().unwrap_or_default();
         let given = |(index, info)| port(info, given, place, known.get(index), true);
         let inputs = model.inputs().iter().enumerate().map(given).collect::<Result<Vec<_>, _>>()?;
@@ -228,14 +148,37 @@ impl Inner {
             .iter()
             .map(|info| port(info, wanted, place, None, false))
             .collect::<Result<Vec<_>, _>>()?;
-        let mut loaded = Loaded { session, inputs, outputs };
+        let mut loaded = Loaded { session, inputs, outputs, extra, bytes };
         if loaded.inputs.iter().all(|port| !port.tensor.state.lock().shape.is_empty()) {
             let shapes = loaded.shapes()?;
             loaded.plan(&shapes)?;
         }
         self.loaded = Some(loaded);
+        self.settings = settings;
         self.ran = false;
         Ok(())
+    }
+
+    /// What a network that shares this one's weights is loaded with: the model, with that one's own settings but for what tells
+    /// how the model was read.
+    pub(super) fn shared(&mut self, own: &Settings) -> Result<Opened, Failure> {
+        let compressed = self.settings.compressed;
+        let loaded = self.loaded()?;
+        Ok(Opened {
+            model: Arc::clone(loaded.session.model()),
+            settings: Settings { compressed, ..own.clone() },
+            extra: loaded.extra.clone(),
+            bytes: loaded.bytes.clone(),
+        })
+    }
+
+    /// The threads that compute a run.
+    pub(super) fn threads(&self) -> usize {
+        if self.settings.inplace { 1 } else { self.settings.threads }
+    }
+
+    pub(super) fn inplace(&self) -> bool {
+        self.settings.inplace
     }
 }
 
@@ -271,7 +214,7 @@ impl Loaded {
         self.outputs.iter_mut().zip(planned).map(fit).collect()
     }
 
-    fn run(&mut self) -> Result<(), Failure> {
+    pub(super) fn run(&mut self) -> Result<(), Failure> {
         let shapes = self.shapes()?;
         let known = self.plan(&shapes)?;
         // Clones keep the memory, whatever the program does to the tensors meanwhile.
@@ -410,14 +353,14 @@ fn port(
     })
 }
 
-fn find(name: &str, network: Handle) -> Result<Arc<Network>, Failure> {
+pub(super) fn find(name: &str, network: Handle) -> Result<Arc<Network>, Failure> {
     NETWORKS.find(network).ok_or_else(|| {
         let got = if network.is_null() { "NULL" } else { "one that has been destroyed, or never was one" };
         failure(format!("{name}: expected a LiteNetwork, got {got}"))
     })
 }
 
-fn with(network: Handle, work: impl FnOnce(&mut Inner) -> Result<(), Failure>) -> c_int {
+pub(super) fn with(network: Handle, work: impl FnOnce(&mut Inner) -> Result<(), Failure>) -> c_int {
     done(|| work(&mut *find("network", network)?.state.lock()?))
 }
 
@@ -430,7 +373,8 @@ unsafe fn make(network: *mut Handle, config: &Config, io: &NetworkIo) -> c_int {
         }
         // SAFETY: the caller's promise.
         let inner = unsafe { Inner::new(config, io) }?;
-        let handle = NETWORKS.add(|handle| Network { handle, state: Lock::new(inner) });
+        let handle =
+            NETWORKS.add(|handle| Network { handle, state: Lock::new(inner), running: Brief::new(None) });
         // SAFETY: the caller's promise.
         unsafe { give("network", network, handle::pointer(handle)) }
     })
@@ -478,114 +422,28 @@ pub(crate) extern "C" fn LITE_destroy_network(network: Handle) -> c_int {
             return Err(failure("network: expected a LiteNetwork, got NULL"));
         }
         for gone in NETWORKS.take(|handle, _| handle == network.addr()) {
-            // After a run that is under way.
+            // After a run that is under way, whatever came of it.
+            let _ = gone.settle();
             gone.state.lock()?.loaded = None;
         }
         Ok(())
     })
 }
 
-/// `LITE_load_model_from_path`.
-///
-/// # Safety
-/// `model_path` is NULL or a text.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn LITE_load_model_from_path(
-    network: Handle,
-    model_path: *const c_char,
-) -> c_int {
-    done(|| {
-        let network = find("network", network)?;
-        // SAFETY: the caller's promise.
-        let path = unsafe { boundary::path(model_path) }
-            .ok_or_else(|| failure("model_path: expected a path, got NULL"))?;
-        let mut inner = network.state.lock()?;
-        let model = inner.read(path)?;
-        inner.open(network.handle, &model)
-    })
-}
-
-/// `LITE_load_model_from_mem`.
-///
-/// # Safety
-/// `model_mem` is NULL or has `size` bytes.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn LITE_load_model_from_mem(
-    network: Handle,
-    model_mem: *mut c_void,
-    size: usize,
-) -> c_int {
-    done(|| {
-        let network = find("network", network)?;
-        // SAFETY: the caller's promise.
-        let content = unsafe { boundary::array(model_mem.cast::<u8>().cast_const(), size) };
-        let content = content
-            .filter(|content| !content.is_empty())
-            .ok_or_else(|| failure("model_mem: expected a model, got nothing"))?;
-        let mut inner = network.state.lock()?;
-        let model = inner.model(content)?;
-        inner.open(network.handle, &model)
-    })
-}
-
-/// `LITE_shared_weight_with_network`.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn LITE_shared_weight_with_network(dst_network: Handle, src_network: Handle) -> c_int {
-    done(|| {
-        let (to, from) = (find("dst_network", dst_network)?, find("src_network", src_network)?);
-        let model = Arc::clone(from.state.lock()?.loaded()?.session.model());
-        let mut inner = to.state.lock()?;
-        inner.settable("shared weights")?.open(to.handle, &model)
-    })
-}
-
-/// `LITE_share_runtime_memroy`; the name is the vendor's.
+/// `LITE_share_runtime_memroy`; the name is the vendor's. The one that is loaded gives its memory to the other: the vendor's header
+/// names that one first, its library takes it second.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn LITE_share_runtime_memroy(src_network: Handle, dst_network: Handle) -> c_int {
     done(|| {
-        let (to, from) = (find("dst_network", dst_network)?, find("src_network", src_network)?);
-        if Arc::ptr_eq(&to, &from) {
+        let (one, other) = (find("src_network", src_network)?, find("dst_network", dst_network)?);
+        if Arc::ptr_eq(&one, &other) {
             return Err(failure("share_runtime_memroy: a network cannot share with itself"));
         }
+        let first = one.state.lock()?.loaded.is_some();
+        let (from, to) = if first { (one, other) } else { (other, one) };
         let workspace = Arc::clone(from.state.lock()?.loaded()?.session.workspace());
         to.state.lock()?.settable("shared memory")?.workspace = Some(workspace);
         Ok(())
-    })
-}
-
-/// `LITE_forward`.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn LITE_forward(network: Handle) -> c_int {
-    done(|| {
-        let network = find("network", network)?;
-        let start = {
-            let mut inner = network.state.lock()?;
-            let start = inner.start;
-            let loaded = inner.loaded()?;
-            start.map(|callback| Called::new(callback, &loaded.inputs))
-        };
-        // Nothing is locked meanwhile: it may ask for tensors.
-        start.map_or(Ok(()), |start| start.call("start"))?;
-        let mut inner = network.state.lock()?;
-        inner.loaded()?.run()?;
-        inner.ran = true;
-        Ok(())
-    })
-}
-
-/// `LITE_wait`: the finish callback is called here, if there was a run since.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn LITE_wait(network: Handle) -> c_int {
-    done(|| {
-        let network = find("network", network)?;
-        let finish = {
-            let mut inner = network.state.lock()?;
-            let finish = inner.finish.filter(|_| inner.ran);
-            inner.ran = false;
-            let loaded = inner.loaded()?;
-            finish.map(|callback| Called::new(callback, &loaded.outputs))
-        };
-        finish.map_or(Ok(()), |finish| finish.call("finish"))
     })
 }
 
@@ -675,19 +533,21 @@ macro_rules! getters {
 }
 
 getters! {
-    LITE_is_cpu_inplace_mode: c_int = "is_cpu_inplace_mode", |inner| c_int::from(inner.inplace);
-    LITE_get_cpu_threads_number: usize = "nr_threads", |inner| inner.threads;
-    LITE_get_device_id: c_int = "device_id", |inner| inner.device_id;
+    LITE_is_cpu_inplace_mode: c_int = "is_cpu_inplace_mode", |inner| c_int::from(inner.settings.inplace);
+    LITE_get_cpu_threads_number: usize = "nr_threads", |inner| inner.settings.threads;
+    LITE_get_device_id: c_int = "device_id", |inner| inner.settings.device_id;
     LITE_get_stream_id: c_int = "stream_id", |inner| inner.stream_id;
-    LITE_get_device_type: c_int = "device_type", |inner| inner.device_type;
+    LITE_get_device_type: c_int = "device_type", |inner| inner.settings.device_type;
 }
 
 /// `LITE_set_cpu_inplace_mode`: the thread that calls computes alone.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn LITE_set_cpu_inplace_mode(network: Handle) -> c_int {
     with(network, |inner| {
-        inner.settable("in-place mode")?.inplace = true;
-        Ok(())
+        if inner.apart.is_some() {
+            return Err(failure("an async callback and inplace mode exclude each other"));
+        }
+        inner.set("in-place mode", |settings| settings.inplace = true)
     })
 }
 
@@ -698,18 +558,14 @@ pub(crate) extern "C" fn LITE_set_cpu_threads_number(network: Handle, nr_threads
         if !(1..=MOST_THREADS).contains(&nr_threads) {
             return Err(failure(format!("nr_threads: expected 1 to {MOST_THREADS}, got {nr_threads}")));
         }
-        inner.settable("threads")?.threads = nr_threads;
-        Ok(())
+        inner.set("threads", |settings| settings.threads = nr_threads)
     })
 }
 
 /// `LITE_set_device_id`: the host takes any number.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn LITE_set_device_id(network: Handle, device_id: c_int) -> c_int {
-    with(network, |inner| {
-        inner.settable("the device")?.device_id = device_id;
-        Ok(())
-    })
+    with(network, |inner| inner.set("the device", |settings| settings.device_id = device_id))
 }
 
 /// `LITE_set_stream_id`: the host takes any number.
@@ -747,33 +603,4 @@ pub(crate) extern "C" fn LITE_set_network_algo_fastrun_config(
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn LITE_set_network_algo_workspace_limit(network: Handle, _limit: usize) -> c_int {
     with(network, |_| Ok(()))
-}
-
-macro_rules! callbacks {
-    ($($plain:ident $data:ident $field:ident;)+) => {
-        $(
-            #[doc = concat!("`", stringify!($plain), "`: NULL takes it away.\n\n# Safety\nThe function can be called as the header says.")]
-            #[unsafe(no_mangle)]
-            pub(crate) unsafe extern "C" fn $plain(network: Handle, callback: Option<Plain>) -> c_int {
-                with(network, |inner| {
-                    inner.$field = callback.map(Callback::Plain);
-                    Ok(())
-                })
-            }
-
-            #[doc = concat!("`", stringify!($data), "`: NULL takes it away.\n\n# Safety\nThe function can be called with the data as the header says.")]
-            #[unsafe(no_mangle)]
-            pub(crate) unsafe extern "C" fn $data(network: Handle, callback: Option<WithData>, data: *mut c_void) -> c_int {
-                with(network, |inner| {
-                    inner.$field = callback.map(|callback| Callback::WithData(callback, data));
-                    Ok(())
-                })
-            }
-        )+
-    };
-}
-
-callbacks! {
-    LITE_set_start_callback LITE_set_start_callback_with_userdata start;
-    LITE_set_finish_callback LITE_set_finish_callback_with_userdata finish;
 }

@@ -42,6 +42,12 @@ pub(crate) fn dtype(kind: c_int) -> Result<DType, Failure> {
     found.copied().ok_or_else(|| failure(format!("data_type: expected a LiteDataType, got {kind}")))
 }
 
+/// The element type that packed models call so.
+pub(crate) fn kind_named(name: &str) -> Option<c_int> {
+    let names = ["float32", "float16", "int32", "int16", "int8", "uint8", "uint32", "uint16", "int64"];
+    names.iter().position(|known| *known == name).map(|kind| kind as c_int)
+}
+
 /// Truth values are bytes in tensors.
 pub(crate) fn kind(what: &str, dtype: DType) -> Result<c_int, Failure> {
     let dtype = if dtype == DType::Bool { DType::U8 } else { dtype };

@@ -9,6 +9,7 @@ use super::{
 use crate::boundary;
 
 /// How an input or output is wanted.
+#[derive(Clone)]
 pub(crate) struct Wish {
     pub(crate) name: String,
     pub(crate) is_host: c_int,

@@ -22,7 +22,7 @@ from triune.axelera.runtime._profile import HostProfile, OperatorProfile, Profil
 from triune.axelera.runtime._types import BoardType, DeviceInfo, TensorInfo
 from triune.axelera.runtime.objects import Connection, Context, Model, ModelInstance, Object
 
-from . import axruntime, cv, display, objects, op
+from . import axruntime, cv, display, objects, op, scheduler
 
 __version__ = "1.2.5"
 """The vendor's release whose interface this is; programs ask for it, and for the distribution's, to choose files."""
@@ -55,4 +55,5 @@ __all__ = [
     "display",
     "objects",
     "op",
+    "scheduler",
 ]

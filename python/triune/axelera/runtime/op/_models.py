@@ -16,15 +16,20 @@ from triune._files import FULL, scratch
 from triune.axelera.runtime._errors import InvalidArgument, vendor
 from triune.axelera.runtime.objects import Context
 from triune.axelera.runtime.op._operators import Array, Operator, Unpacked, array_of
+from triune.axelera.runtime.scheduler import Wanted, allocation, current
 from triune.errors import ArgumentError
 
 
 class OnnxModel(Operator):
     """An ONNX model on the CPU."""
 
-    def __init__(self, file: str | os.PathLike[str], provider: str = "cpu", *, name: str | None = None) -> None:
-        """Read the model. Raises InvalidArgument if it cannot be."""
-        self.name, self.provider = name, provider
+    def __init__(self, file: str | os.PathLike[str], provider: str | None = None, *, name: str | None = None) -> None:
+        """Read the model. Raises InvalidArgument if it cannot be, and for a provider other than the CPU."""
+        if provider not in (None, "cpu"):
+            raise InvalidArgument(
+                f"onnx_model: provider {provider!r} is not there: models run on the CPU; leave it out"
+            )
+        self.name, self.provider = name or None, provider
         try:
             self._session = _native.Session(Path(file))
         except _native.Error as error:
@@ -107,13 +112,21 @@ class Load(Operator):
     Arrays have the model's types: reals, or the integers that a model takes or gives itself.
     """
 
-    def __init__(self, file: str | os.PathLike[str], ncores: int = 1, *, name: str | None = None) -> None:
+    def __init__(
+        self,
+        file: str | os.PathLike[str],
+        ncores: int = 1,
+        *,
+        name: str | None = None,
+        core_allocation: int | str | None = None,
+    ) -> None:
         """Take a package's directory, its ``model.json``, or a ``.axm`` file, a ZIP archive of the directory.
 
-        The model holds its cores until it is collected or `release` is called. Raises what `Context.load_model` and
-        `Connection.load_model_instance` raise.
+        The model gets `core_allocation` cores of the current scheduler when it first runs, or that percentage of those that no
+        other model was given a number of; `ncores` is an older name for it. Raises what `Context.load_model` raises.
         """
-        self.name, path = name, Path(file)
+        self.name, path = name or None, Path(file)
+        cores = allocation(ncores if core_allocation is None and ncores != 1 else core_allocation)
         if path.suffix.lower() == ".axe":
             raise InvalidArgument(
                 f"{path}: pipelines in .axe files are not read; put the pipeline together with op.seq"
@@ -121,15 +134,14 @@ class Load(Operator):
         with scratch() as folder:
             if os.path.isfile(path) and zipfile.is_zipfile(path):
                 path = _extracted(path, folder)
-            self._open(path / "model.json" if os.path.isdir(path) else path, ncores)
+            self._open(path / "model.json" if os.path.isdir(path) else path, cores)
 
-    def _open(self, path: Path, ncores: int) -> None:
+    def _open(self, path: Path, cores: int | float | None) -> None:
         self._context = Context()
         try:
             model = self._context.load_model(path)
             self._package = model._package
-            connection = self._context.device_connect(None, max(ncores, self._package.batch))
-            self._instance = connection.load_model_instance(model)
+            self._wanted = Wanted(model, cores)
             self._inputs, self._made = model.inputs(), model.outputs()
             before, behind = self._package.preprocess, self._package.postprocess
             try:
@@ -156,7 +168,7 @@ class Load(Operator):
         self._axes |= {name: len(shape) for name, (_, shape) in first.items()}
 
     def release(self) -> None:
-        """Give back the cores."""
+        """Give back the cores; the model cannot run any more."""
         self._context.release()
 
     def __call__(self, *inputs: Any) -> Any:
@@ -183,7 +195,7 @@ class Load(Operator):
                 raise InvalidArgument(f"input {io.name!r}: expected shape {io.model_shape}, got {list(real.shape)}")
             arrays.append(info.quantize(np.ascontiguousarray(laid).reshape(info.unpadded_shape)))
         targets = [np.empty(info.shape, info.dtype) for info in self._made]
-        self._instance.run(arrays, targets)
+        current().run(self._wanted, arrays, targets)
         found = {}
         for io, info, target in zip(self._package.outputs, self._made, targets, strict=True):
             own = io.model_dtype

@@ -8,7 +8,7 @@ import sys
 
 import triune.axelera.runtime as _runtime
 
-for _name in ("objects", "axruntime", "op", "cv", "display"):
+for _name in ("objects", "axruntime", "op", "cv", "display", "scheduler"):
     sys.modules[f"{__name__}.{_name}"] = getattr(_runtime, _name)
 sys.modules[f"{__name__}.cv.source"] = _runtime.cv.source
 sys.modules[__name__] = _runtime

@@ -1,0 +1,1 @@
+from triune.axelera.runtime.scheduler import *  # noqa: F403
