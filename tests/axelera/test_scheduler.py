@@ -69,9 +69,10 @@ def test_more_models_than_cores_take_turns(package: Path) -> None:
 
 def test_what_others_have_is_not_taken(package: Path) -> None:
     with Context() as context:
-        context.device_connect(num_sub_devices=4)
+        held = context.device_connect(num_sub_devices=4)
         with pytest.raises(DeviceInUse, match="sub-devices"):
             op.load(package)(PICTURE)
+        held.release()
     op.load(package)(PICTURE)
 
 
@@ -122,7 +123,8 @@ def test_a_block_has_its_own_devices(package: Path, monkeypatch: pytest.MonkeyPa
             assert used() == cores
         assert used() == [0, 0]
     with scheduler.create("1"):
-        op.seq(op.load(package, core_allocation=4), op.softmax())(PICTURE)
+        pipeline = op.seq(op.load(package, core_allocation=4), op.softmax())
+        pipeline(PICTURE)
         assert used() == [0, 4]
     with (
         pytest.raises(InvalidArgument, match="no device '2'; there is metis-0:1:0, metis-0:2:0"),

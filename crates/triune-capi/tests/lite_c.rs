@@ -163,6 +163,16 @@ fn runs_may_be_apart() {
 }
 
 #[test]
+fn threads_and_children_run_networks() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = build_test("lite_threads.c", folder.path()) else { return };
+    assert_eq!(
+        run(command(&program, folder.path()).arg(crate_file("../triune/models/edges.onnx"))),
+        "done\n"
+    );
+}
+
+#[test]
 fn valgrind_finds_nothing() {
     let folder = tempfile::tempdir().unwrap();
     if !has("valgrind") {

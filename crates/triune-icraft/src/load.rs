@@ -37,6 +37,8 @@ pub(crate) struct Vendor {
     pub(crate) weight_bytes: u64,
     /// Whether the data of all constants and instructions are there.
     pub(crate) complete: bool,
+    /// Whether the document says where values lie by addresses, as for BUYI.
+    pub(crate) addressed: bool,
     /// The instructions of each operator.
     pub(crate) streams: Vec<VendorStream>,
 }

@@ -5,7 +5,7 @@ use std::{collections::HashMap, ops::Range, path::Path, sync::Arc};
 
 use bytes::Bytes;
 use triune_device::command;
-use triune_graph::format::xir::{Attribute, Document, Value};
+use triune_graph::format::xir::{Attribute, Document, Target, Value};
 use triune_memory::residency::Policy;
 
 use super::{
@@ -71,6 +71,7 @@ pub(super) fn network(document: &Document, path: &Path) -> Result<HardNetwork, E
     let vendor = Vendor {
         weight_bytes: constants.bytes,
         complete: constants.data.is_some(),
+        addressed: document.ops.iter().any(|op| op.type_key == HARD_OP && op.target == Target::Buyi),
         streams: streams.collect(),
     };
     let last_op = document.ops.iter().map(|op| op.op_id).max().unwrap_or_default();

@@ -79,7 +79,7 @@ pub(crate) unsafe extern "C" fn LITE_dump_persistent_cache(cache_path: *const c_
     })
 }
 
-/// `LITE_set_tensor_rt_cache`: no effect, as there is no TensorRT.
+/// `LITE_set_tensor_rt_cache`: no effect, as there is no `TensorRT`.
 ///
 /// # Safety
 /// `cache_path` is NULL or a text.
@@ -124,7 +124,7 @@ pub(crate) unsafe extern "C" fn LITE_set_loader_lib_path(loader_path: *const c_c
     })
 }
 
-/// `LITE_use_tensorrt`: no effect, as there is no TensorRT.
+/// `LITE_use_tensorrt`: no effect, as there is no `TensorRT`.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn LITE_use_tensorrt(network: Handle) -> c_int {
     with(network, |inner| inner.settable("TensorRT").map(|_| ()))

@@ -172,6 +172,33 @@ impl Border {
         };
         Ok(vec![input, output, weight, ftmp, instr])
     }
+
+    /// Logical addresses as the document of the vendor's compiler has them: one segment behind the other, constants first.
+    pub(super) fn as_stated(
+        &mut self,
+        program: &Program,
+        [weights, maps, instructions]: [u64; 3],
+        first_map: u64,
+    ) -> Vec<LogicSegment> {
+        for (home, &area) in &self.by_home {
+            if let Home::Map(index) = home {
+                self.areas[area].logic = program.buffers.get(*index).map_or(0, |buffer| buffer.offset);
+            }
+        }
+        let edge = |role: Role| {
+            let own = || self.areas.iter().filter(|area| area.role == role);
+            let logic = own().map(|area| area.logic).min().unwrap_or_default();
+            let end = own().map(|area| area.logic + area.bytes).max().unwrap_or_default();
+            LogicSegment { name: role.name(), logic, bytes: end - logic }
+        };
+        vec![
+            edge(Role::Input),
+            edge(Role::Output),
+            LogicSegment { name: "weight", logic: PAGE, bytes: weights },
+            LogicSegment { name: "ftmp", logic: first_map, bytes: maps },
+            LogicSegment { name: "instr", logic: program.scratch_bytes, bytes: instructions },
+        ]
+    }
 }
 
 /// Bytes of a part of the border.

@@ -146,7 +146,7 @@ impl HardDeployment {
             }
         }
         let near = near(program, options, &drafts, &origins, &runs, &spans);
-        let planned = plan(spec, program, options, &near, &mut own, &drafts)?;
+        let mut planned = plan(spec, program, options, &near, &mut own, &drafts)?;
         let (instructions, streams) = match &network.vendor {
             None => encode(&own, &spans),
             Some(vendor) => vendors(chosen.iter().map(|&step| &vendor.streams[step]), vendor.complete),
@@ -154,8 +154,11 @@ impl HardDeployment {
         let instruction_bytes = streams.last().map_or(0, |[first, bytes]| first + bytes);
         let weights =
             network.vendor.as_ref().map_or(program.constants.len() as u64, |vendor| vendor.weight_bytes);
+        let stated = network.vendor.as_ref().is_some_and(|vendor| vendor.addressed) && !options.reuse;
+        let first_map = if stated { as_stated(program, &mut planned, &origins) } else { 0 };
         let sizes = [weights, planned.scratch_bytes, instruction_bytes];
-        let segments = border.lay_out(sizes)?;
+        let segments =
+            if stated { border.as_stated(program, sizes, first_map) } else { border.lay_out(sizes)? };
 
         for (&index, place) in origins.iter().zip(&planned.drafts) {
             if let Some(place) = place {
@@ -300,6 +303,30 @@ fn plan(
         best.ok_or_else(|| Error::internal("no way to choose what stays on the chip"))?;
     *commands = placed.iter().collect();
     Ok(planned)
+}
+
+/// Puts the feature maps in the far memory where the document has them, counted from the first of them, whose address it gives.
+fn as_stated(program: &Program, planned: &mut Planned, origins: &[usize]) -> u64 {
+    let far = |place: &Option<usize>, buffers: &[PlannedBuffer]| {
+        place.filter(|&place| buffers[place].segment == Program::SCRATCH)
+    };
+    let places: Vec<(usize, u64)> = planned
+        .drafts
+        .iter()
+        .zip(origins)
+        .filter_map(|(place, &origin)| {
+            let stated = &program.buffers[origin];
+            let place = far(place, &planned.buffers)?;
+            (stated.segment == Program::SCRATCH).then_some((place, stated.offset))
+        })
+        .collect();
+    let first = places.iter().map(|(_, offset)| *offset).min().unwrap_or_default();
+    for &(place, offset) in &places {
+        planned.buffers[place].offset = offset - first;
+    }
+    let far = planned.buffers.iter().filter(|buffer| buffer.segment == Program::SCRATCH);
+    planned.scratch_bytes = far.map(|buffer| buffer.offset + buffer.bytes).max().unwrap_or_default();
+    first
 }
 
 fn value(

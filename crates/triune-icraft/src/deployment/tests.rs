@@ -9,7 +9,10 @@ use std::{
 };
 
 use triune_device::{Board, Command, DeviceSpec, Layout, LocalBoard, TimingOptions, command};
-use triune_graph::format::{onnx, xir::Document};
+use triune_graph::format::{
+    onnx,
+    xir::{Document, Mem},
+};
 use triune_memory::residency::Policy;
 
 use super::{DeploymentOptions, HardDeployment, OnChip, PAGE, Placement, ValuePlace};
@@ -278,6 +281,20 @@ fn networks_of_the_vendors_compiler_are_laid_out() {
         deployment.segments().iter().find(|segment| segment.name == name).unwrap().bytes
     };
     assert!(bytes(&shared, "ftmp") < bytes(&apart, "ftmp"));
+    // Apart, values lie where the document has them, and segments follow each other as its tags say.
+    let tag = |name: &str| document.tags[name].as_u64().unwrap();
+    for (name, tagged) in
+        [("weight", "params"), ("input", "input"), ("output", "output"), ("ftmp", "ftmp"), ("instr", "instr")]
+    {
+        let segment = apart.segments().iter().find(|segment| segment.name == name).unwrap();
+        assert_eq!(segment.logic, tag(&format!("{tagged}_segment_addr")), "{name}");
+        assert!(segment.bytes <= tag(&format!("{tagged}_segment_bytesize")), "{name}");
+    }
+    for value in apart.values() {
+        let stated = document.values.iter().find(|other| other.v_id == value.v_id).unwrap();
+        let place = if value.on_chip { Mem::OnChip(value.logic) } else { Mem::External(value.logic) };
+        assert_eq!(stated.mtype, place, "value {}", value.v_id);
+    }
     assert!(bytes(&shared, "weight") >= 7_000_000 && bytes(&shared, "instr") >= 700_000);
     assert!(shared.areas().len() >= 2);
     let whole = 0..shared.ops().len();
