@@ -307,19 +307,12 @@ fn plan(
 
 /// Puts the feature maps in the far memory where the document has them, counted from the first of them, whose address it gives.
 fn as_stated(program: &Program, planned: &mut Planned, origins: &[usize]) -> u64 {
-    let far = |place: &Option<usize>, buffers: &[PlannedBuffer]| {
-        place.filter(|&place| buffers[place].segment == Program::SCRATCH)
+    let stated = |(place, &origin): (&Option<usize>, &usize)| {
+        let (place, stated) = ((*place)?, program.buffers.get(origin)?);
+        let far = stated.segment == Program::SCRATCH && planned.buffers[place].segment == Program::SCRATCH;
+        far.then_some((place, stated.offset))
     };
-    let places: Vec<(usize, u64)> = planned
-        .drafts
-        .iter()
-        .zip(origins)
-        .filter_map(|(place, &origin)| {
-            let stated = &program.buffers[origin];
-            let place = far(place, &planned.buffers)?;
-            (stated.segment == Program::SCRATCH).then_some((place, stated.offset))
-        })
-        .collect();
+    let places: Vec<(usize, u64)> = planned.drafts.iter().zip(origins).filter_map(stated).collect();
     let first = places.iter().map(|(_, offset)| *offset).min().unwrap_or_default();
     for &(place, offset) in &places {
         planned.buffers[place].offset = offset - first;

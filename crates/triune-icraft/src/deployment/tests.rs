@@ -282,6 +282,11 @@ fn networks_of_the_vendors_compiler_are_laid_out() {
     };
     assert!(bytes(&shared, "ftmp") < bytes(&apart, "ftmp"));
     // Apart, values lie where the document has them, and segments follow each other as its tags say.
+    let given =
+        document.ops.iter().filter(|op| op.type_key != "icraft::xir::HardOp").flat_map(|op| &op.inputs);
+    let given: Vec<i64> = given.flatten().map(|&index| document.values[index].v_id).collect();
+    let apart =
+        HardDeployment::new(&network, &spec, &DeploymentOptions { outputs: given, ..own(false) }).unwrap();
     let tag = |name: &str| document.tags[name].as_u64().unwrap();
     for (name, tagged) in
         [("weight", "params"), ("input", "input"), ("output", "output"), ("ftmp", "ftmp"), ("instr", "instr")]
