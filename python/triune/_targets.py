@@ -6,7 +6,10 @@ import os
 
 from triune.errors import ArgumentError
 
-__all__ = ["target_of"]
+__all__ = ["runs_on", "target_of"]
+
+_BOARDS = {"metis", "metis-m2"}
+"""One chip, whose boards have different memories."""
 
 
 def target_of(target: str | os.PathLike[str], what: str = "target") -> str:
@@ -27,3 +30,8 @@ def target_of(target: str | os.PathLike[str], what: str = "target") -> str:
             f"{what}: expected a device's name or the path of a device file, got {type(target).__name__}"
         )
     return path if os.sep in path or path.endswith(".toml") else os.path.join(os.curdir, path)
+
+
+def runs_on(target: str, device: str) -> bool:
+    """Return whether a package for one device runs on a card with another: where both are boards of one chip, it does."""
+    return target == device or {target, device} == _BOARDS

@@ -17,6 +17,7 @@ from typing import Any
 import numpy.typing as npt
 import pytest
 
+import triune
 from triune.axelera.runtime import (
     BoardType,
     ConnectionError,
@@ -26,6 +27,7 @@ from triune.axelera.runtime import (
     InvalidConfiguration,
     Pending,
 )
+from triune.models import DIGITS_INT8
 
 Tensor = npt.NDArray[Any]
 
@@ -271,6 +273,16 @@ def test_a_batch_size_reserves_sub_devices(context: Context) -> None:
 def test_boards_have_memory(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRIUNE_CARDS", "pcie,m2")
     assert [device.max_memory for device in context.list_devices()] == [4 << 30, 1 << 30]
+
+
+@pytest.mark.parametrize("target", ["metis", "metis-m2"])
+def test_packages_for_one_board_run_on_the_others(
+    context: Context, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, target: str
+) -> None:
+    monkeypatch.setenv("TRIUNE_CARDS", "pcie,m2,alpha_m2")
+    model = context.load_model(triune.compile(DIGITS_INT8, target=target, output=tmp_path) / "model.json")
+    cycles = [context.device_connect(card).load_model_instance(model).profile().cycles for card in range(3)]
+    assert cycles[1] == cycles[2] > cycles[0], "a module's memory is slower"
 
 
 def test_properties_of_old_programs(context: Context) -> None:

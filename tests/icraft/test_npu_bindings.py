@@ -132,6 +132,16 @@ def test_a_structure_that_is_not_there_says_which(digits: Folders) -> None:
         _ = missing.user_used
 
 
+@pytest.mark.parametrize("target", ["zg330", "buyi"])
+def test_structures_show_themselves(digits: Folders, target: str) -> None:
+    backend: Any = Backend.Create(BACKENDS[target], compiled(digits, target).view(0), opened(target))
+    backend.apply()
+    for several in (backend.logic_segment_map, backend.phy_segment_map, backend.forward_info.hardop_map):
+        assert "bytes" in repr(several)
+    operation = next(iter(backend.forward_info.hardop_map.values()))
+    assert f'"instr_data":"{operation.instr_size} bytes"' in str(operation)
+
+
 def test_a_backend_without_operations_of_its_own_says_so(digits: Folders) -> None:
     network = compiled(digits, "zg330")
     backend: Any = Backend.Create(zg330backend.ZG330Backend, network.view(0, 2), opened("zg330"))

@@ -166,6 +166,16 @@ pub struct Program {
     pub operators: Vec<Operator>,
 }
 
+/// Whether two devices differ in nothing but the size and speed of the memory that the host reaches: no command knows of that.
+fn is_one_chip(one: &DeviceSpec, other: &DeviceSpec) -> bool {
+    let mut board = other.clone();
+    (board.name, board.description) = (one.name.clone(), one.description.clone());
+    if let (Some(far), Some(of)) = (board.memory.first_mut(), one.memory.first()) {
+        (far.bytes, far.bytes_per_second) = (of.bytes, of.bytes_per_second);
+    }
+    board == *one
+}
+
 impl Program {
     /// Segment of the encoded commands.
     pub const INSTRUCTIONS: u8 = SegmentTable::INSTRUCTIONS;
@@ -200,12 +210,14 @@ impl Program {
         }
     }
 
-    /// Whether it was compiled for this device.
+    /// Whether it was compiled for this device, or for the same chip on another board.
     ///
     /// # Errors
     /// [`Error::Argument`] if not: devices of one name can differ.
     pub fn check_device(&self, spec: &DeviceSpec) -> Result<(), Error> {
-        if self.target != spec.name {
+        let is_own = self.device.is_some();
+        let on_a_board = || DeviceSpec::builtin(&self.target).is_ok_and(|own| is_one_chip(&own, spec));
+        if self.target != spec.name && (is_own || !on_a_board()) {
             let text = format!("a program for '{}' on a device '{}'", Name(&self.target), Name(&spec.name));
             return Err(Error::Argument(text));
         }

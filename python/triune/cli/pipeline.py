@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from triune import _native
 from triune._arrays import model_integers, reals_at_border
+from triune._targets import runs_on
 from triune._values import first_rows, joined
 from triune.axelera.runtime import Connection, Context, Profile, TensorInfo, _manifest
 from triune.cli.data import Input
@@ -137,7 +138,7 @@ def _check_cards(path: Path) -> None:
     target = package.target
     cards = sorted({card.device for card in _native.cards()})
     # A package with a device of one's own brings its card along.
-    if cards and target not in cards and package.device is None:
+    if cards and not any(runs_on(target, device) for device in cards) and package.device is None:
         raise ValueError(
             f"{path.parent} is a package for {target}, and there are virtual cards of {', '.join(cards)} only: triune profile, "
             f"report and explore show what it costs; to run it, compile its model with --target {target} --format icraft, "

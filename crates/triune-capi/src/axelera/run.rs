@@ -102,7 +102,7 @@ impl Instance {
             )));
         }
         let card = &connection.card;
-        if program.target != card.spec().device {
+        if !card.spec().takes(&program.target) {
             let cure = if program.device.is_some() {
                 "; TRIUNE_CARDS=FILE.toml makes a card of its device file"
             } else {

@@ -109,7 +109,8 @@ impl CardSpec {
         let version = concat!("v", env!("CARGO_PKG_VERSION"), "-triune");
         Self {
             name: format!("metis-0:{}:0", slot + 1),
-            device: METIS.to_owned(),
+            device: if matches!(board, BoardType::M2 | BoardType::AlphaM2) { METIS_M2 } else { METIS }
+                .to_owned(),
             own: None,
             board,
             sub_devices: 4,
@@ -142,6 +143,14 @@ impl CardSpec {
         let digest = triune_kernels::sha256(device.to_toml(Style::Short).as_bytes());
         let tag = digest.iter().take(4).fold(0_u32, |tag, &byte| tag << 8 | u32::from(byte));
         Self::of_device(device, &format!("-{tag:08x}"), 0)
+    }
+
+    /// Whether packages for the device of that name run on the card: those for one form of the vendor's board run on every other, in the time
+    /// that its memory takes.
+    pub fn takes(&self, target: &str) -> bool {
+        let forms = [METIS, METIS_M2];
+        self.device == target
+            || (self.own.is_none() && [&self.device, target].iter().all(|name| forms.contains(name)))
     }
 
     /// What is on the card.
@@ -189,7 +198,7 @@ impl CardSpec {
     }
 
     /// The cards of a TOML text: one `[[card]]` table each, with the fields of this type, all optional (`settle_ms` for
-    /// [`CardSpec::settle`], in milliseconds). `device` is `metis`, or the path of a device file, from the folder of
+    /// [`CardSpec::settle`], in milliseconds). `device` is `metis`, `metis-m2`, or the path of a device file, from the folder of
     /// `origin` on. The text of a device file is one card with that device.
     ///
     /// # Errors
@@ -236,9 +245,9 @@ impl CardSpec {
                 Name(&self.name)
             ));
         }
-        if self.own.is_none() && self.device != METIS {
+        if self.own.is_none() && ![METIS, METIS_M2].contains(&&*self.device) {
             return Err(format!(
-                "device: expected \"{METIS}\" or the path of a device file, such as \"./mine.toml\", got \"{}\"",
+                "device: expected \"{METIS}\", \"{METIS_M2}\" or the path of a device file, such as \"./mine.toml\", got \"{}\"",
                 Name(&self.device)
             ));
         }
@@ -278,6 +287,8 @@ fn describes_device(text: &str) -> bool {
 
 /// The device of cards, unless they say otherwise.
 const METIS: &str = "metis";
+/// And of modules for M.2, whose memory is smaller and slower.
+const METIS_M2: &str = "metis-m2";
 
 const LIST: &str = "TRIUNE_CARDS";
 
@@ -339,10 +350,10 @@ impl Table {
                 })?;
                 CardSpec { board, ..CardSpec::of_device(&Arc::new(device), "", slot) }
             }
-            None => CardSpec {
-                device: self.device.unwrap_or_else(|| METIS.to_owned()),
-                ..CardSpec::new(board, slot)
-            },
+            None => {
+                let base = CardSpec::new(board, slot);
+                CardSpec { device: self.device.unwrap_or_else(|| base.device.clone()), ..base }
+            }
         };
         Ok(CardSpec {
             name: self.name.unwrap_or(base.name),

@@ -249,6 +249,14 @@ fn a_device_is_a_card() {
     let card = CardSpec::new(BoardType::Sbc, 2);
     assert_eq!((card.name.as_str(), card.clocks()), ("metis-0:3:0", (800, 20..=1000)));
     assert_eq!(card.model().unwrap(), DeviceSpec::builtin("metis").unwrap());
+    // The chip is the same on a module, what it reaches is not.
+    let module = CardSpec::new(BoardType::M2, 0);
+    assert_eq!(module.model().unwrap(), DeviceSpec::builtin("metis-m2").unwrap());
+    for spec in [&card, &module] {
+        assert!(spec.takes("metis") && spec.takes("metis-m2") && !spec.takes("zg330"), "{spec:?}");
+    }
+    let named = CardSpec::parse_toml("[[card]]\nboard = 'm2'\ndevice = 'metis'\n", "cards").unwrap();
+    assert_eq!((named[0].device.as_str(), named[0].board), ("metis", BoardType::M2));
     for board in BoardType::ALL {
         assert_eq!(BoardType::from_name(board.name()), Some(board));
     }

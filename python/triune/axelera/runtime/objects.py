@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from triune import _native
 from triune._files import folder_lock
+from triune._targets import runs_on
 
 from . import _dmabuf, _manifest, axruntime
 from ._arguments import shown, whole_number
@@ -322,7 +323,7 @@ class Connection(Object):
             raise InvalidArgument(
                 f"num_sub_devices: expected at least {model._package.batch}, the model's batch size, got {count}"
             )
-        if model._package.target != self._card.device:
+        if not runs_on(model._package.target, self._card.device):
             raise IncompatibleDevice(
                 f"{model} is compiled for {model._package.target}, {self._card.name} is a {self._card.device}"
                 + ("; TRIUNE_CARDS=FILE.toml makes a card of its device file" if model._package.device else "")

@@ -53,10 +53,10 @@ def _shown(fact: Any) -> Any:
         return fact.v_id if fact.defined() else None
     if isinstance(fact, VendorEnum):
         return fact.name
-    if isinstance(fact, MemChunk):
+    if isinstance(fact, bytes):
+        return f"{len(fact)} bytes"
+    if isinstance(fact, MemChunk | Record):
         return fact._json() if fact.defined() else None
-    if isinstance(fact, Record):
-        return fact._json()
     if isinstance(fact, dict):
         return {str(key): _shown(item) for key, item in fact.items()}
     if isinstance(fact, list | tuple):
