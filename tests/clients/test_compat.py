@@ -100,6 +100,33 @@ def test_an_icraft_device(tmp_path: Path) -> None:
     ]
 
 
+def test_a_script_of_a_model_zoo(tmp_path: Path) -> None:
+    from triune.icraft import host_backend, xir, xrt
+
+    triune.compile(DIGITS_INT8, target="buyi", output=tmp_path, format="icraft")
+    (path,) = tmp_path.glob("*_BY.json")
+    out = tmp_path / "0.ftmp"
+    done = run(
+        tmp_path,
+        *COMPAT,
+        PROGRAMS / "icraft_zoo.py",
+        path,
+        path.with_suffix(".raw"),
+        "axi://ql100aiu?npu=0x40000000",
+        out,
+    )
+    assert done.stderr == ""
+    assert done.stdout == "{8} set() False 4 True 10 True\n"
+    (path,) = tmp_path.glob("*_adapted.json")
+    network = xir.Network.CreateFromJsonFile(path)
+    network.loadParamsFromFile(path.with_suffix(".raw"))
+    session = xrt.Session.Create([host_backend.HostBackend], network.view(0), [xrt.HostDevice.Default()])
+    session.apply()
+    image = (np.arange(64).reshape(1, 8, 8, 1) % 17 / 16).astype(np.float32)
+    (wanted,) = session.forward([xrt.Tensor(image, xir.Layout("NHWC"))])
+    np.testing.assert_array_equal(np.fromfile(out, np.float32), np.asarray(wanted).ravel())
+
+
 def test_a_program_finds_its_neighbours_and_arguments(tmp_path: Path) -> None:
     (tmp_path / "neighbour.py").write_text("from axelera.runtime import Context\n")
     program = tmp_path / "program.py"
