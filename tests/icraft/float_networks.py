@@ -424,7 +424,7 @@ def transposed(
     weights = b.constant(b.rng.normal(0, 0.2, (8, 12 // groups, *kernel)))
     first = b.node("Conv", [x, b.random(8, 4, *[3] * axes)], pads=[1] * 2 * axes)
     x = b.node("Relu", [first])
-    attributes = {"output_padding": list(more)} if any(more) else {}
+    attributes: dict[str, Any] = {"output_padding": list(more)} if any(more) else {}
     x = b.node(
         "ConvTranspose",
         [x, weights, b.random(12, scale=0.1)],

@@ -125,10 +125,13 @@ fn movements() {
         check(Op::Gather(Gather { axis: -1 }), &[Tensor::i64(&[], &[3])], 1);
         check(Op::Expand(Expand), &[ints(&[5, 1, 3, 1])], 1);
         let pad = || Op::Pad(Pad { mode: PadMode::Constant });
-        check(pad(), &[ints(&[0, 1, 2, 3, 0, 1])], 1);
-        check(pad(), &[ints(&[1, -2, 0, 0, 1, -1])], 1);
-        check(pad(), &[ints(&[2, -1]), random.tensor(dtype, &[]), ints(&[-1])], 1);
-        check(pad(), &[ints(&[-3, 5]), random.tensor(dtype, &[]), ints(&[1])], 1);
+        if matches!(dtype, DType::F32 | DType::I64 | DType::I8) {
+            check(pad(), &[ints(&[0, 1, 2, 3, 0, 1])], 1);
+        }
+        let border = random.tensor(dtype, &[]);
+        check(pad(), &[ints(&[1, -2, 0, 0, 1, -1]), border.clone()], 1);
+        check(pad(), &[ints(&[2, -1]), border.clone(), ints(&[-1])], 1);
+        check(pad(), &[ints(&[-3, 5]), border, ints(&[1])], 1);
         assert!(!folds(Op::Pad(Pad { mode: PadMode::Edge }), &[x.clone(), ints(&[0, 0, 1, 0, 0, 1])], 1));
         let beside = random.tensor(dtype, &[2, 1, 4]);
         assert!(folds(Op::Concat(Concat { axis: 1 }), &[x.clone(), beside.clone(), x.clone()], 1));
