@@ -10,14 +10,10 @@ from pathlib import Path
 import pytest
 from beside import load
 
-import triune
-
 onnx = pytest.importorskip("onnx")
 
 
 networks = load(__file__, "whole_networks")
-NO_NAME = {("unet-asymmetric", "zg330"), ("unet-asymmetric", "buyi")}
-"""What Icraft's networks have no operator for: linear resampling at asymmetric coordinates."""
 
 
 @pytest.mark.parametrize("target", networks.FORMATS)
@@ -25,10 +21,6 @@ NO_NAME = {("unet-asymmetric", "zg330"), ("unet-asymmetric", "buyi")}
 def test_whole_on_the_device(name: str, target: str, tmp_path: Path) -> None:
     file = tmp_path / "net.onnx"
     onnx.save(networks.in_qdq_form(networks.NETWORKS[name]()), file)
-    if (name, target) in NO_NAME:
-        with pytest.raises(triune.errors.UnsupportedError, match="Resize"):
-            networks.measured(file, target, tmp_path / "out")
-        return
     report = networks.measured(file, target, tmp_path / "out")
     assert report.share >= 0.99, report
     assert report.segments == 1
