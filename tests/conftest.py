@@ -41,7 +41,7 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def exact_products() -> Iterator[None]:
-    """Let ONNX Runtime multiply bytes exactly on machines without VNNI, where its sums of two products end at 16 bits by default."""
+    """Let ONNX Runtime multiply bytes exactly on machines without VNNI, where sums of two products end at 16 bits otherwise."""
     if importlib.util.find_spec("onnxruntime") is None:
         yield
         return
