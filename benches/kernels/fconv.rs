@@ -35,14 +35,22 @@ fn bench(criterion: &mut Criterion) {
             let group_channels = in_map.c / spec.geometry.groups;
             let filter = Filter::dense(&weights, out_map.c, kh * kw, group_channels);
             let packed = PackedFilter::new(&filter, spec.geometry.groups, isa).expect("a valid layer");
-            let conv = FConv::new(&spec, packed.into()).expect("a valid layer");
-            let mut scratch = vec![0; conv.scratch_bytes(pool.threads())];
-            group.bench_function(BenchmarkId::from_parameter(format!("{isa:?}")), |bencher| {
-                bencher.iter(|| {
-                    conv.run(&input, in_map, None, &mut output, out_map, &mut scratch, &pool)
-                        .expect("it runs");
+            let mut forms = vec![(format!("{isa:?}"), packed)];
+            let channels = [in_map.c, out_map.c];
+            if FConv::gains_by_winograd(&spec.geometry, channels, [out_map.h, out_map.w]) {
+                let packed = PackedFilter::winograd(&filter, isa).expect("a valid layer");
+                forms.push((format!("{isa:?}, Winograd"), packed));
+            }
+            for (name, packed) in forms {
+                let conv = FConv::new(&spec, packed.into()).expect("a valid layer");
+                let mut scratch = vec![0; conv.scratch_bytes(pool.threads())];
+                group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
+                    bencher.iter(|| {
+                        conv.run(&input, in_map, None, &mut output, out_map, &mut scratch, &pool)
+                            .expect("it runs");
+                    });
                 });
-            });
+            }
         }
         group.finish();
     }

@@ -75,7 +75,7 @@ fn results([a, b, c, d]: [f32; 4]) -> [f32; 2] {
 
 /// Three taps become four points.
 fn taps([a, b, c]: [f64; 3]) -> [f64; 4] {
-    [a, (a + b + c) / 2.0, (a - b + c) / 2.0, c]
+    [a, (a + b + c) * 0.5, (a - b + c) * 0.5, c]
 }
 
 /// `f` along the columns of a matrix, then along its rows.

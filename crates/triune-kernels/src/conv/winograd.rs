@@ -245,8 +245,8 @@ multiversion! {
             for column in 0..MAX_COLUMNS {
                 let [a, b, c] = [f64::from(a[column]), f64::from(b[column]), f64::from(c[column])];
                 lines[0][tap][column] = a;
-                lines[1][tap][column] = (a + b + c) / 2.0;
-                lines[2][tap][column] = (a - b + c) / 2.0;
+                lines[1][tap][column] = (a + b + c) * 0.5;
+                lines[2][tap][column] = (a - b + c) * 0.5;
                 lines[3][tap][column] = c;
             }
         }
@@ -254,8 +254,8 @@ multiversion! {
             for column in 0..MAX_COLUMNS {
                 let [a, b, c] = [a[column], b[column], c[column]];
                 points[4 * line][column] = a as f32;
-                points[4 * line + 1][column] = ((a + b + c) / 2.0) as f32;
-                points[4 * line + 2][column] = ((a - b + c) / 2.0) as f32;
+                points[4 * line + 1][column] = ((a + b + c) * 0.5) as f32;
+                points[4 * line + 2][column] = ((a - b + c) * 0.5) as f32;
                 points[4 * line + 3][column] = c as f32;
             }
         }

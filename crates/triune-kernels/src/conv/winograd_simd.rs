@@ -27,7 +27,7 @@ macro_rules! transforms {
             plane: usize,
         ) -> usize {
             let mut channel = first;
-            while channel + $lanes <= channels {
+            while channels - channel >= $lanes {
                 let mut t = [[$zero(); 4]; 4];
                 // SAFETY: as promised by the caller.
                 unsafe {
@@ -74,7 +74,7 @@ macro_rules! transforms {
             let mut channel = first;
             // 0 while everything is finite: x − x is 0 or NaN.
             let mut strange = $zero();
-            while channel + $lanes <= channels {
+            while channels - channel >= $lanes {
                 let mut s = [[$zero(); 4]; 2];
                 // SAFETY: as promised by the caller.
                 unsafe {
