@@ -14,7 +14,7 @@ use triune::{
 use super::{
     failure::{Failure, done, failure, give},
     load::Opened,
-    run::{Async, Callback, Running},
+    run::{Async, Callback, Pending},
     settings::{MOST_THREADS, Settings},
     tensor::{self, State, TENSORS, Tensor},
     types::{Config, Handle, INPUT, IO_VALUE, Layout, NetworkIo, OUTPUT, kind},
@@ -32,7 +32,7 @@ pub(super) struct Network {
     pub(super) handle: usize,
     pub(super) state: Lock<Inner>,
     /// The run that a thread of the interface's own is at work with, if any.
-    pub(super) running: Brief<Option<Arc<Running>>>,
+    pub(super) running: Brief<Option<Arc<Pending>>>,
 }
 
 pub(super) struct Inner {

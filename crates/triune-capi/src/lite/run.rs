@@ -83,7 +83,7 @@ impl Async {
 }
 
 /// A run apart: its thread has the lock until the callback has returned.
-pub(super) struct Running {
+pub(super) struct Pending {
     thread: OnceLock<ThreadId>,
     ended: Lock<Option<Failure>>,
 }
@@ -105,7 +105,7 @@ impl Network {
 
     /// Has a thread run the network and call back.
     fn run_apart(self: &Arc<Self>, callback: Async) -> Result<(), Failure> {
-        let own = Arc::new(Running { thread: OnceLock::new(), ended: Lock::new(None) });
+        let own = Arc::new(Pending { thread: OnceLock::new(), ended: Lock::new(None) });
         let (begun, begins) = mpsc::sync_channel(1);
         let network = Arc::clone(self);
         let work = move || {

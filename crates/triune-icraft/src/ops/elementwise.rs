@@ -327,10 +327,9 @@ impl Emitter<'_> {
         let rank = self.dims(id)?.rank();
         let kind = match op.kind {
             ReduceKind::Mean => "Mean",
-            ReduceKind::Sum => "Sum",
+            ReduceKind::Sum | ReduceKind::SumSquare => "Sum",
             ReduceKind::Max => "Max",
             ReduceKind::Min => "Min",
-            ReduceKind::SumSquare => "Sum",
             ReduceKind::Product => {
                 return Err(Error::unsupported(
                     node,

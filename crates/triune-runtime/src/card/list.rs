@@ -342,18 +342,15 @@ impl Table {
     fn card(self, slot: usize, folder: &Path) -> Result<CardSpec, Error> {
         let board = self.board.unwrap_or(BoardType::Pcie);
         let own = self.device.as_deref().map(Path::new).filter(|path| target::is_file(path));
-        let base = match own {
-            Some(path) => {
-                let device = target::device(&folder.join(path)).map_err(|error| match error {
-                    crate::Error::File(error) => Error::File(error),
-                    other => Error::Device { problem: other.to_string() },
-                })?;
-                CardSpec { board, ..CardSpec::of_device(&Arc::new(device), "", slot) }
-            }
-            None => {
-                let base = CardSpec::new(board, slot);
-                CardSpec { device: self.device.unwrap_or_else(|| base.device.clone()), ..base }
-            }
+        let base = if let Some(path) = own {
+            let device = target::device(&folder.join(path)).map_err(|error| match error {
+                crate::Error::File(error) => Error::File(error),
+                other => Error::Device { problem: other.to_string() },
+            })?;
+            CardSpec { board, ..CardSpec::of_device(&Arc::new(device), "", slot) }
+        } else {
+            let base = CardSpec::new(board, slot);
+            CardSpec { device: self.device.unwrap_or_else(|| base.device.clone()), ..base }
         };
         Ok(CardSpec {
             name: self.name.unwrap_or(base.name),
