@@ -102,6 +102,7 @@ MISTAKES: list[Callable[[Path], object]] = [
     lambda folder: triune.compile(DIGITS_INT8, target="meits", output=folder / "target"),
     lambda folder: card(folder, directory=True),
     lambda folder: triune.compile(with_result(folder, "NonZero"), target="zg330", output=folder / "r", format="icraft"),
+    lambda folder: triune.compile(one_node(folder, "NonZero", [2, 3]), target="metis", output=folder / "host"),
     another_manifest,
 ]
 
