@@ -194,7 +194,9 @@ fn answer(spelling: &str) -> String {
     match infer(&mut graph) {
         Ok(()) => {}
         // What runs in stages has extents only then.
-        Err(error) if error.to_string().contains("in stages") => return outline(&read) + &written(&read),
+        Err(error) if error.to_string().contains("the host runs it, behind") => {
+            return outline(&read) + &written(&read);
+        }
         Err(error) => return format!("  refused: {error}\n"),
     }
     let mut told = outline(&graph);

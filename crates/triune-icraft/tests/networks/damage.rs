@@ -104,12 +104,6 @@ const DAMAGED: &[(&str, Damage)] = &[
     }),
     ("a value that lies nowhere in the accelerator's memory", |d| {
         let index = d.ops[hard(d).1].outputs[0];
-        let rank = d.values[index].dtype.shape.len();
-        // Every element at one place.
-        d.values[index].tags.insert("strides".to_owned(), serde_json::json!(vec![0; rank]));
-    }),
-    ("a value that lies nowhere in the accelerator's memory", |d| {
-        let index = d.ops[hard(d).1].outputs[0];
         d.values[index].dtype.shape[0] = i64::MAX;
     }),
 ];

@@ -353,21 +353,4 @@ fn single_operators_keep_their_values() {
         }
     }
     assert!(wrong.is_empty(), "{} operators:\n{}", wrong.len(), wrong.join("\n"));
-    // What the representation has no operator for is said.
-    for (op, words) in [
-        (Op::Unary(ops::Unary { kind: U::Erf }), "has no such function"),
-        (Op::Binary(ops::Binary::new(B::Atan2)), "has no such function"),
-        (
-            twice(nearest(ops::NearestMode::RoundPreferFloor), ops::CoordinateMode::HalfPixel, 1.5).0,
-            "way of sampling",
-        ),
-    ] {
-        let constants = match op {
-            Op::Binary(_) => vec![row()],
-            Op::Resize(_) => vec![Naive::f32(&[0], &[]), Naive::f32(&[4], &[1.0, 1.0, 1.5, 2.0])],
-            _ => vec![],
-        };
-        let error = Stages::new(&small(op, &constants, 1), None, &spec, &PlanOptions::default()).unwrap_err();
-        assert!(error.to_string().contains(words), "{error}");
-    }
 }
