@@ -33,10 +33,6 @@ NETWORKS = {
 }
 
 
-WITHOUT_DOCUMENTS = {"YOLOv3"}
-"""What Icraft's networks have no operator for: exponentials of extents."""
-
-
 def samples(model: Any, count: int) -> list[dict[str, Array]]:
     """Return inputs of noise."""
     rng = np.random.default_rng(1)
@@ -104,10 +100,6 @@ def test_every_target_runs_it(name: str, quantizer: Any, tmp_path: Path) -> None
     # `triune run` takes a first axis for images; one axis is compared below.
     targets = ["metis"] if name != "one axis" else []
     for target in deployed.BOARDS:
-        if name in WITHOUT_DOCUMENTS:
-            with pytest.raises(triune.errors.UnsupportedError, match=r"\(Exp\): the vendor's .* has no such function"):
-                triune.compile(file, target=target, output=tmp_path / "documents", format="icraft")
-            continue
         made = triune.compile(file, target=target, output=tmp_path / f"{target}_documents", format="icraft")
         assert made.report.share >= 0.99, (target, str(made.report))
         targets.append(target)
