@@ -62,8 +62,8 @@ test-rust: ## run the Rust tests (with cargo-nextest where it is installed) and 
 	cargo test --workspace --doc --quiet
 
 .PHONY: test-python
-test-python: $(DEV) $(NATIVE) ## run the Python tests
-	$(BIN)/python -m pytest
+test-python: $(DEV) $(NATIVE) ## run the Python tests, a process for each processor
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 ARM := aarch64-unknown-linux-gnu
 
