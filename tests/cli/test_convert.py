@@ -11,15 +11,10 @@ import triune
 from triune import _native
 from triune.cli import main
 
-SHARED = Path(__file__).parents[2].parent / "shared" / "models"
-
 
 @pytest.fixture
-def mnist() -> Path:
-    path = SHARED / "onnx" / "mnist8_f32.onnx"
-    if not path.exists():
-        pytest.skip(f"no {path}")
-    return path
+def mnist(test_data: Path) -> Path:
+    return test_data / "models" / "onnx" / "mnist8_f32.onnx"
 
 
 def test_there_and_back(mnist: Path, tmp_path: Path) -> None:

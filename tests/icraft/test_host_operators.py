@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import numpy.typing as npt
 import pytest
 
 from triune.icraft import xir
+from triune.icraft._host.custom import CUSTOM
 from triune.icraft.host_backend import HostBackend
 from triune.icraft.xrt import Backend, HostDevice, Tensor
 
@@ -572,3 +575,12 @@ def test_other_operators_that_are_not_computed() -> None:
         computed(lambda v: xir.Einsum([v, v], "ij,ij->i"), [noise(3, 4)], ["**"])
     with pytest.raises(NotImplementedError, match=r"mirrors the edge"):
         computed(lambda v: xir.Pad(v, [1, 1], xir.Mode.SYMMETRIC), [noise(3, 4)], ["**"])
+
+
+def test_operators_of_ones_own_are_those_of_the_documentation(root: Path) -> None:
+    # The core compares its list with the same sentence.
+    text = (root / "docs" / "icraft.md").read_text(encoding="utf-8")
+    _, _, rest = text.partition("\n`customop::` ")
+    names = re.findall(r"`(\w+)`", rest.split(".\n")[0])
+    assert names
+    assert {f"customop::{name}Node" for name in names} == CUSTOM

@@ -129,12 +129,9 @@ def test_open_shapes_are_told(flexible: Path, tmp_path: Path) -> None:
     assert get_model_io_info(flexible).inputs[0].config_layout.ndim == 0
 
 
-def test_shapes_of_megengine_models() -> None:
+def test_shapes_of_megengine_models(test_data: Path) -> None:
     """They have extents to start with, all of which may change; those of outputs are not in the file."""
-    model = Path(__file__).resolve().parents[3] / "shared" / "models" / "mge" / "multi_io.mge"
-    if not model.exists():
-        pytest.skip("the model files are not there")
-    network = loaded(model)
+    network = loaded(test_data / "models" / "mge" / "multi_io.mge")
     for name, axes in (("a", 2), ("sum2", 2), ("dot", 2), ("arg", 1)):
         assert network.get_model_shape(name) == [-1] * axes
         assert len(network.get_io_tensor(name).layout.shapes) == axes

@@ -15,8 +15,6 @@ import pytest
 from triune.megenginelite import LiteConfig, LiteDeviceType, LiteIO, LiteNetwork, LiteNetworkIO
 from triune.models import DIGITS_INT8, digits_held_out
 
-QNET = Path(__file__).resolve().parents[3] / "shared" / "models" / "mge" / "qnet_int8.mge"
-
 
 @pytest.fixture(autouse=True)
 def npus(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,10 +78,10 @@ def test_results_are_the_hosts(tmp_path: Path, number: int, threads: int) -> Non
     assert len(np.unique(found)) > 4
 
 
-@pytest.mark.skipif(not QNET.exists(), reason="the model files are not there")
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_megengine_model(number: int, tmp_path: Path) -> None:
-    host, npu = loaded(QNET, None), loaded(QNET, number)
+def test_a_megengine_model(number: int, test_data: Path) -> None:
+    model = test_data / "models" / "mge" / "qnet_int8.mge"
+    host, npu = loaded(model, None), loaded(model, number)
     shape = host.get_io_tensor(host.get_input_name(0)).layout.shapes
     value = np.random.default_rng(3).standard_normal(shape).astype(np.float32)
     assert np.array_equal(run(npu, value), run(host, value))

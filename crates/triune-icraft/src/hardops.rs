@@ -235,4 +235,48 @@ mod tests {
         assert_eq!(of(&[2, 2, 3], &[100, 10, 2]), [(1000, 6), (1010, 6), (1100, 6), (1110, 6)]);
         assert_eq!(of(&[2, 0, 3], &[6, 6, 2]), []);
     }
+
+    #[test]
+    fn one_copy_is_all_rows() {
+        let place = |extents: &[usize], strides: &[u64], element_bytes: usize| Place {
+            segment: 0,
+            offset: 64,
+            extents: extents.to_vec(),
+            strides: strides.to_vec(),
+            element_bytes,
+        };
+        let pool = triune_kernels::Pool::new(1);
+        for place in [
+            place(&[], &[], 4),
+            place(&[1, 3, 7, 5], &[9, 1, 60, 12], 1),
+            place(&[2, 2, 3], &[100, 10, 2], 2),
+            place(&[2, 1, 3, 4, 1, 2, 3, 2, 1], &[512, 7, 128, 24, 3, 12, 4, 2, 5], 2),
+            place(&[4, 0, 3], &[1, 1, 1], 1),
+        ] {
+            let span: Vec<u8> = (0..place.span().unwrap()).map(|at| (at * 37 % 251) as u8).collect();
+            let mut gathered = vec![0; place.bytes().unwrap()];
+            place.copy(false).unwrap().run(&span, &mut gathered, &pool).unwrap();
+            let mut wanted = Vec::new();
+            let mut scattered = vec![0; span.len()];
+            rows(&place, &mut |offset, bytes| {
+                let row = (offset - place.offset) as usize..(offset - place.offset) as usize + bytes;
+                wanted.extend_from_slice(&span[row.clone()]);
+                scattered[row.clone()].copy_from_slice(&span[row]);
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(gathered, wanted, "{place:?}");
+            let mut back = vec![0; span.len()];
+            place.copy(true).unwrap().run(&gathered, &mut back, &pool).unwrap();
+            assert_eq!(back, scattered, "{place:?}");
+        }
+        // Repeated elements are read so, and not written.
+        let repeated = place(&[3, 2], &[0, 1], 1);
+        let mut found = [0; 6];
+        repeated.copy(false).unwrap().run(&[5, 6], &mut found, &pool).unwrap();
+        assert_eq!(found, [5, 6, 5, 6, 5, 6]);
+        assert_eq!(repeated.copy(true), None);
+        assert_eq!(place(&[2; 7], &[640, 320, 160, 80, 40, 20, 2], 1).copy(false), None);
+        assert_eq!(place(&[2, 2], &[9, 3], 3).copy(false), None);
+    }
 }

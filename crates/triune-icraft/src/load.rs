@@ -9,6 +9,7 @@ use std::{
 use bytes::Bytes;
 use triune_device::command;
 use triune_graph::format::xir::{Attribute, Document, Operation, Value};
+use triune_kernels::{CopyNd, CopySpec};
 use triune_tensor::{memory, text::List};
 
 use super::{
@@ -77,6 +78,9 @@ pub(crate) struct Place {
     pub(crate) strides: Vec<u64>,
 }
 
+/// Axes of a [`CopySpec`].
+const AXES: usize = 6;
+
 /// Most bytes of a value that is more than what lies in memory, as an expansion is.
 const MOST_REPEATED: u64 = 256 << 20;
 
@@ -108,6 +112,28 @@ impl Place {
             last.checked_add((extent as u64 - 1).checked_mul(stride)?)
         })?;
         last.checked_add(self.element_bytes as u64)
+    }
+
+    /// The copy of the elements from where they lie, counted from the first one's first byte, to where they lie without gaps, or
+    /// back if `scatter`; `None` for what is no single copy, as are more axes than one has and elements written more than once.
+    pub(crate) fn copy(&self, scatter: bool) -> Option<CopyNd> {
+        let (mut dims, mut here, mut dense) = ([1; AXES], [0_u64; AXES], [0_u64; AXES]);
+        let mut behind = self.element_bytes as u64;
+        let axes = self.extents.iter().zip(&self.strides).rev().filter(|&(&extent, _)| extent != 1);
+        for (index, (&extent, &stride)) in axes.enumerate() {
+            let axis = (AXES - 1).checked_sub(index)?;
+            (dims[axis], here[axis], dense[axis]) = (extent, stride, behind);
+            behind = behind.checked_mul(extent as u64)?;
+        }
+        let [from, to] = if scatter { [dense, here] } else { [here, dense] };
+        CopyNd::new(&CopySpec {
+            elem_bytes: self.element_bytes,
+            dims,
+            src_offset: 0,
+            src_strides: from.map(|stride| i64::try_from(stride).unwrap_or(i64::MAX)),
+            dst_strides: to.map(|stride| usize::try_from(stride).unwrap_or(usize::MAX)),
+        })
+        .ok()
     }
 }
 

@@ -7,10 +7,11 @@ use triune_device::{
     Board, Error as DeviceError, Job, JobReport, Layout, RangeAccess, RegionId, Segment, SegmentKind,
     SegmentTable, exec::SEGMENT_ALIGNMENT,
 };
+use triune_kernels::Pool;
 use triune_tensor::memory;
 
 use super::{HardDeployment, ValuePlace};
-use crate::{Error, hardops::rows};
+use crate::{Error, hardops::rows, load::Place};
 
 /// What an area lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -287,6 +288,11 @@ impl Placement {
         }
         let mut span = memory::filled(value.span as usize, 0)?;
         board.read(region, address, &mut span)?;
+        if let Some(copy) = self.place(value).copy(true) {
+            copy.run(elements, &mut span, &Pool::new(1))
+                .map_err(|error| Error::argument(error.to_string()))?;
+            return Ok(board.write(region, address, &span)?);
+        }
         self.rows(value, |row| {
             let (own, behind) = elements.split_at(row.len());
             span[row].copy_from_slice(own);
@@ -307,6 +313,10 @@ impl Placement {
         }
         let mut span = memory::filled(value.span as usize, 0)?;
         board.read(region, address, &mut span)?;
+        if let Some(copy) = self.place(value).copy(false) {
+            let read = copy.run(&span, elements, &Pool::new(1));
+            return read.map_err(|error| Error::argument(error.to_string()));
+        }
         let mut at = 0;
         self.rows(value, |row| {
             let end = at + row.len();
@@ -328,9 +338,13 @@ impl Placement {
         Ok(value)
     }
 
+    fn place(&self, value: &ValuePlace) -> &Place {
+        &self.deployment.network.values[&value.v_id]
+    }
+
     /// Calls `each` with the bytes, counted from the value's first, of every row of elements without gaps, in row-major order.
     fn rows(&self, value: &ValuePlace, mut each: impl FnMut(Range<usize>)) -> Result<(), Error> {
-        let place = &self.deployment.network.values[&value.v_id];
+        let place = self.place(value);
         rows(place, &mut |offset, bytes| {
             let first = (offset - place.offset) as usize;
             each(first..first + bytes);
