@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -165,15 +165,18 @@ def first_rows(value: Any, kept: int, step: int) -> Any:
     return value[:kept] if rows and len(value) == step else value
 
 
-def joined(name: str, values: list[Any]) -> Any:
-    """Return the results of several runs as one: rows one behind the other, and of what has no axes one for each run.
+def joined(name: str, values: list[Any], shape: Sequence[int | str], step: int) -> Any:
+    """Return the results of several runs as one: rows one behind the other, and of what has no rows one for each run.
+
+    The first axis is that of rows if the model leaves its extent open in `shape`, or says 1 or `step`, the rows of a run.
 
     Raises ValueError if they are sequences or optionals, which have no rows.
     """
     if len(values) == 1:
         return values[0]
     if all(isinstance(value, np.ndarray) for value in values):
-        return np.concatenate(values) if values[0].ndim else np.stack(values)
+        whole = isinstance(shape[0], int) and shape[0] not in (1, step) if shape else True
+        return np.stack(values) if whole or not values[0].ndim else np.concatenate(values)
     if all(isinstance(value, list) and maps_of(value) is not None for value in values):
         return [each for value in values for each in value]
     raise _wrong(

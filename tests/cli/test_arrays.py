@@ -11,7 +11,7 @@ import pytest
 
 from triune.batch import Preprocess
 from triune.cli import data, main
-from triune.cli.data import Input, feeds, load, samples
+from triune.cli.data import Input, feeds, load
 from triune.models import DIGITS_F32, DIGITS_INT8
 
 X, Y = Input("x", (1, 2)), Input("y", (1, 3))
@@ -109,8 +109,6 @@ def test_other_files(tmp_path: Path, name: str, inputs: list[Input], words: str)
         ({"x": np.array([["a", "b"]]), "y": np.zeros((1, 3))}, "input 'x': expected dtype float32, got <U1"),
         ({"x": np.array([[np.nan, 0]]), "y": np.zeros((1, 3))}, "input 'x': expected finite values"),
         ({"x": np.array([[1e300, 0]]), "y": np.zeros((1, 3))}, "input 'x': expected finite values"),
-        ({"x": np.zeros((2, 2)), "y": np.zeros((1, 3))}, "inputs: expected the same number of images in each array"),
-        ({"x": np.zeros((0, 2)), "y": np.zeros((0, 3))}, "inputs: expected at least one image, got none"),
     ],
 )
 def test_arrays_that_do_not_fit(arrays: dict[str, np.ndarray], words: str) -> None:
@@ -135,13 +133,6 @@ def test_arrays_that_fit(tmp_path: Path) -> None:
         "x": (np.float32, (3, 2)),
         "y": (np.float32, (3, 3)),
     }
-    assert len(list(samples(tmp_path / "arrays.npz", [X, Y], PIXELS))) == 3
-    saved(tmp_path / "uneven.npz", x=np.zeros((2, 2)), y=np.zeros((1, 3)))
-    with pytest.raises(ValueError, match="expected the same number of images in each array"):
-        list(samples(tmp_path / "uneven.npz", [X, Y], PIXELS))
-    (tmp_path / "none").mkdir()
-    with pytest.raises(ValueError, match="none: expected images, got none"):
-        samples(tmp_path / "none", [X, Y], PIXELS)
 
 
 def archive(path: Path) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from triune.batch import Preprocess
 from triune.cli.arguments import finite, positive
 from triune.cli.data import IMAGES, Input, Tensor, files_below, load
+from triune.cli.rows import runs
 from triune.errors import ArgumentError, FileError
 from triune.quantization import QuantizationOptions
 from triune.quantization._samples import Expected, uniform
@@ -171,13 +172,10 @@ class Calibration:
 
     def _of(self, file: Path) -> Iterator[dict[str, Tensor]]:
         arrays = load(file, self._inputs, self._how)
-        counts = {len(array) if array.ndim else 0 for array in arrays.values()}
-        if len(counts) != 1:
-            raise ValueError(f"{file}: expected the same number of samples in each array, got {sorted(counts)}")
-        if counts == {0}:
-            raise ValueError(f"{file}: expected at least one sample, got none")
-        for index in range(counts.pop()):
-            yield {name: array[index : index + 1] for name, array in arrays.items()}
+        try:
+            return (run.feed for run in runs(arrays, self._inputs, what="samples"))
+        except ValueError as error:
+            raise ValueError(f"{file}: {error}") from None
 
     def _check(self, sample: dict[str, Tensor], where: str) -> None:
         for expected in self._expected:

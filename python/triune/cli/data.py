@@ -17,7 +17,7 @@ from triune._video import Video, is_video
 from triune.batch._pictures import ANIMATIONS, SUFFIXES, Preprocess, frames_of
 from triune.errors import ArgumentError
 
-__all__ = ["Input", "feeds", "files_below", "load", "load_all", "pictures_of", "samples"]
+__all__ = ["Input", "feeds", "files_below", "load", "load_all", "pictures_of"]
 
 IMAGES = SUFFIXES
 
@@ -37,7 +37,7 @@ class Input:
 
     name: str
     shape: tuple[int, ...] | None
-    """None: any number of axes."""
+    """None: any number of axes. An extent that is open is 1."""
     dtype: str = "float32"
     kind: str = "tensor"
     """As `ValueInfo.kind` has it."""
@@ -45,9 +45,30 @@ class Input:
     """Whether infinity and NaN are refused."""
 
     @property
+    def is_array(self) -> bool:
+        """Whether it is an array at all."""
+        return self.kind in ("tensor", "strings")
+
+    @property
     def has_rows(self) -> bool:
-        """Whether it is an array whose first axis is that of the images."""
-        return self.kind in ("tensor", "strings") and self.shape != ()
+        """Whether it is an array whose first axis is that of the images.
+
+        A number has none, and a vector whose length the model states has its elements along its only axis.
+        """
+        return self.is_array and (self.shape is None or len(self.shape) > 1 or self.shape == (1,))
+
+    @property
+    def step(self) -> int:
+        """How many rows one run takes."""
+        return self.shape[0] if self.shape else 1
+
+    def is_stack(self, array: Any) -> bool:
+        """Whether an array for an input without rows has one for each of several runs."""
+        return self.is_array and not self.has_rows and bool(array.ndim > len(self.shape or ()))
+
+    def stacked(self, array: Tensor) -> Tensor:
+        """Return an array for an input without rows as a stack of one, unless it is a stack."""
+        return array if self.has_rows or self.is_stack(array) else array[None]
 
 
 def load(path: Path, inputs: Sequence[Input], how: Preprocess) -> dict[str, Tensor]:
@@ -123,14 +144,19 @@ def load_all(
     files = [file for path in paths for file in ([path] if not path.is_dir() else _inside(path))]
     if len(files) == 1:
         arrays = load(files[0], inputs, how)
-        first = next((array for array in arrays.values() if hasattr(array, "ndim")), None)
-        rows = len(first) if first is not None and first.ndim else 0
+        first = next((item for item in inputs if hasattr(arrays[item.name], "ndim")), None)
+        array = first.stacked(arrays[first.name]) if first and first.is_array else arrays[first.name] if first else None
+        rows = len(array) if array is not None and array.ndim else 0
         return arrays, [(files[0], row) for row in range(rows)], []
     for item in inputs:
-        if not item.has_rows:
+        if not item.is_array:
             raise ValueError(f"input {item.name!r} has no rows that several files could give; expected one file")
-    found = [load(file, inputs, how) for file in files]
-    counts = [_count(arrays, str(file)) for file, arrays in zip(files, found, strict=True)]
+    found = []
+    counts = []
+    for file in files:
+        arrays = load(file, inputs, how)
+        found.append({item.name: item.stacked(arrays[item.name]) for item in inputs})
+        counts.append(_count(_with_rows(found[-1], inputs) or found[-1], str(file)))
     names = [
         str(file) if count == 1 else f"{file}[{index}]"
         for file, count in zip(files, counts, strict=True)
@@ -143,6 +169,10 @@ def load_all(
             raise ValueError(f"input {item.name!r}: expected files of one shape, got {told}")
     places = [(file, index) for file, count in zip(files, counts, strict=True) for index in range(count)]
     return {item.name: np.concatenate([arrays[item.name] for arrays in found]) for item in inputs}, places, names
+
+
+def _with_rows(arrays: Mapping[str, Tensor], inputs: Sequence[Input]) -> dict[str, Tensor]:
+    return {item.name: arrays[item.name] for item in inputs if item.has_rows}
 
 
 def _inside(folder: Path) -> list[Path]:
@@ -196,15 +226,6 @@ def image(path: Path, item: Input, how: Preprocess) -> Tensor:
     return np.concatenate(parts)
 
 
-def samples(path: Path, inputs: Sequence[Input], how: Preprocess) -> Iterator[dict[str, Tensor]]:
-    """Return calibration samples of batch 1: from a .npz or .npy with many, from an image, or a directory of images."""
-    if path.is_dir():
-        return (load(file, inputs, how) for file in files_below(path, IMAGES, "images"))
-    arrays = load(path, inputs, how)
-    count = _count(arrays, str(path))
-    return ({name: array[index : index + 1] for name, array in arrays.items()} for index in range(count))
-
-
 def feeds(arrays: Mapping[str, Any], inputs: Sequence[Input]) -> dict[str, Any]:
     """Check arrays against the inputs: real numbers, finite if need be, the shape behind the batch; return the inputs' dtypes."""
     checked: dict[str, Any] = {}
@@ -216,6 +237,11 @@ def feeds(arrays: Mapping[str, Any], inputs: Sequence[Input]) -> dict[str, Any]:
             continue
         if item.shape is None or item.kind not in ("tensor", "strings"):
             pass
+        elif not item.has_rows:
+            if item.shape not in (array.shape, array.shape[1:]):
+                one = ", ".join(map(str, item.shape))
+                several = ", ".join(["N", *map(str, item.shape)])
+                raise ValueError(f"{where}: expected shape ({one}), or ({several}) for N runs, got {array.shape}")
         elif array.ndim != len(item.shape) or array.shape[1:] != item.shape[1:]:
             expected = ", ".join(["N", *map(str, item.shape[1:])])
             raise ValueError(f"{where}: expected shape ({expected}), got {array.shape}")
@@ -230,9 +256,6 @@ def feeds(arrays: Mapping[str, Any], inputs: Sequence[Input]) -> dict[str, Any]:
             checked[item.name] = np.ascontiguousarray(array, item.dtype)
         if item.finite and not np.isfinite(checked[item.name]).all():
             raise ValueError(f"{where}: expected finite values ({item.dtype}), got NaN or infinity")
-    rows = {item.name: checked[item.name] for item in inputs if item.has_rows}
-    if rows:
-        _count(rows, "inputs")
     return checked
 
 

@@ -16,6 +16,7 @@ from triune._targets import runs_on
 from triune._values import first_rows, joined
 from triune.axelera.runtime import Connection, Context, Profile, TensorInfo, _manifest
 from triune.cli.data import Input
+from triune.cli.rows import runs
 from triune.errors import FileError
 
 Tensor = npt.NDArray[Any]
@@ -37,12 +38,11 @@ class Pipeline:
             model = self._context.load_model(path)
             self._package = _native.Package(path)
             self._infos = (model.inputs(), model.outputs())
-            self._batch = self._package.batch
             own = self._package.card() if device is None else None
             if own is not None and not any(card.device == own.device for card in _native.cards()):
-                connection = Connection(self._context, own, own.reserve(self._batch))
+                connection = Connection(self._context, own, own.reserve(self._package.batch))
             else:
-                connection = self._context.device_connect(device, self._batch)
+                connection = self._context.device_connect(device, self._package.batch)
             self._instance = connection.load_model_instance(model, device_profiling=True)
             folder = path.parent
             before, behind = self._package.preprocess, self._package.postprocess
@@ -66,33 +66,23 @@ class Pipeline:
         inputs += [Input(name, *found) for name, found in past.items() if name not in known]
         self.inputs = inputs
         """What the model takes."""
-        first = {item.shape[0] for item in inputs if item.shape}
         # One run takes as many along the first axis as the model has there: rows, where they are no images.
-        self._batch = max(self._package.batch, *first) if len(first) == 1 else self._package.batch
+        self._steps = {item.name: max(self._package.batch, item.step) for item in inputs if item.has_rows}
+        self._shapes: dict[str, tuple[int | str, ...]] = {
+            io.name: tuple(io.model_shape) for io in self._package.outputs
+        }
+        self._shapes |= {name: tuple(shape) for name, _, shape in (self._behind.outputs if self._behind else ())}
 
     def run(self, arrays: dict[str, Tensor], progress: Callable[[int, int], None]) -> dict[str, Any]:
         """Run every image, a batch at a time; `progress` is called with images done and to do."""
-        count = len(next(iter(arrays.values()))) if arrays else 0
-        if count == 0:
-            raise ValueError("inputs: expected at least one image, got none")
         parts: dict[str, list[Any]] = {}
-        for first in range(0, count, self._batch):
-            # A last batch that is not full repeats its last image.
-            pick = np.minimum(np.arange(first, first + self._batch), count - 1)
-            kept = min(self._batch, count - first)
-            for name, array in self._run_batch({name: array[pick] for name, array in arrays.items()}).items():
-                # A result whose first axis is not the batch is whole, one per run.
-                if not isinstance(array, np.ndarray):
-                    parts.setdefault(name, []).append(first_rows(array, kept, self._batch))
-                    continue
-                of_images = array.ndim > 0 and len(array) == self._batch
-                whole = array if count == 1 and array.ndim else array[None]
-                parts.setdefault(name, []).append(array[:kept] if of_images else whole)
-            progress(first + kept, count)
-        return {
-            name: np.concatenate(found) if isinstance(found[0], np.ndarray) else joined(name, found)
-            for name, found in parts.items()
-        }
+        step = 1
+        for run in runs(arrays, self.inputs, self._steps):
+            step = run.step
+            for name, value in self._run_batch(run.feed).items():
+                parts.setdefault(name, []).append(first_rows(value, run.kept, run.step))
+            progress(run.done, run.of)
+        return {name: joined(name, found, self._shapes[name], step) for name, found in parts.items()}
 
     def _run_batch(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         if self._before:

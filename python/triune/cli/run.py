@@ -128,23 +128,27 @@ class _OnCPU:
         self._last: dict[str, Any] = {}
 
     def run(self, arrays: dict[str, Any], progress: Callable[[int, int], None]) -> dict[str, Any]:
-        import numpy as np
-
         from triune._values import first_rows, joined
+        from triune.cli.rows import runs
 
-        rows = {info.name for info, item in zip(self._session.inputs, self.inputs, strict=True) if item.has_rows}
-        count = next((len(array) for name, array in arrays.items() if name in rows), 1)
-        extents = [info.shape[0] for info in self._session.inputs if info.name in rows]
-        step = next((each for each in extents if isinstance(each, int)), count)
+        rows = [
+            (info.name, info.shape[0])
+            for info, item in zip(self._session.inputs, self.inputs, strict=True)
+            if item.has_rows
+        ]
+        # Open extents are for all rows at once, or for as many as another input has.
+        fixed = next((extent for _, extent in rows if isinstance(extent, int)), None)
+        steps = {
+            name: extent if isinstance(extent, int) else fixed or max(len(arrays[name]), 1) for name, extent in rows
+        }
         parts: dict[str, list[Any]] = {}
-        for first in range(0, count, step):
-            # A last batch that is not full repeats its last image.
-            pick, kept = np.minimum(np.arange(first, first + step), count - 1), min(step, count - first)
-            self._last = {name: array[pick] if name in rows else array for name, array in arrays.items()}
-            for info, value in zip(self._session.outputs, self._session.run(self._last), strict=True):
-                parts.setdefault(info.name, []).append(first_rows(value, kept, step))
-            progress(first + kept, count)
-        return {name: joined(name, found) for name, found in parts.items()}
+        step = 1
+        for run in runs(arrays, self.inputs, steps):
+            self._last, step = run.feed, run.step
+            for info, value in zip(self._session.outputs, self._session.run(run.feed), strict=True):
+                parts.setdefault(info.name, []).append(first_rows(value, run.kept, run.step))
+            progress(run.done, run.of)
+        return {info.name: joined(info.name, parts[info.name], info.shape, step) for info in self._session.outputs}
 
     def profile(self) -> object:
         return self._session.profile(self._last)
