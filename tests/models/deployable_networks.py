@@ -140,18 +140,30 @@ class Net:
     # ---- what works element by element ----
 
     def binary(self, kind: str, a: Value, b: Value) -> Value:
-        """Add a sum or product of two values of one shape."""
+        """Add a sum, difference or product of two values of one shape."""
         (y,) = self.node(kind, [a.name, b.name])
-        size = a.scale + b.scale if kind == "Add" else a.scale * b.scale * 80
+        size = a.scale + b.scale if kind in ("Add", "Sub") else a.scale * b.scale * 80
         return self.quantized(y, a.shape, size * 0.8)
 
-    def with_constant(self, kind: str, x: Value, *shape: int) -> Value:
-        """Add a sum or product with quantized constants that broadcast."""
+    def with_constant(self, kind: str, x: Value, *shape: int, first: bool = False) -> Value:
+        """Add a sum, difference or product with quantized constants that broadcast, on its right or `first`."""
         integers = self.rng.integers(0, 255, shape).astype(np.uint8)
         given = [self.constant(np.uint8(integers)), self.constant(np.float32(0.0113)), self.constant(np.uint8(120))]
         (other,) = self.node("DequantizeLinear", given)
-        (y,) = self.node(kind, [x.name, other])
-        return self.quantized(y, x.shape, x.scale * (1.5 if kind == "Add" else 1.2))
+        (y,) = self.node(kind, [other, x.name] if first else [x.name, other])
+        return self.quantized(y, x.shape, x.scale * (1.2 if kind == "Mul" else 1.5))
+
+    def differences(self, x: Value) -> Value:
+        """Add differences: from constants, of constants from it, of a value from itself moved, and a limited one."""
+        y = self.with_constant("Sub", x, x.shape[1], 1, 1)
+        z = self.with_constant("Sub", x, 1, 1, 1, 1, first=True)
+        joint = self.binary("Sub", y, z)
+        (rest,) = self.node(
+            "Sub", [self.constant(self.rng.uniform(-1, 1, (x.shape[1], 1, 1)).astype(np.float32)), x.name]
+        )
+        rest = self.quantized(rest, x.shape, x.scale * 1.5)
+        (limited,) = self.node("Relu", [self.node("Sub", [joint.name, rest.name])[0]])
+        return self.quantized(limited, x.shape, x.scale * 2)
 
     def unary(self, kind: str, x: Value, **attributes: Any) -> Value:
         """Add a function of one value."""
@@ -285,6 +297,21 @@ class Net:
         (y,) = self.node("Add", [self.node("Mul", [y, rows[0]])[0], rows[1]])
         return self.quantized(y, x.shape, 0.03)
 
+    def by_root_mean_square(self, x: Value, axis: int = -1, how: str = "root") -> Value:
+        """Add a normalization by the root of the mean square of an axis, with factors: spelled out by a root or its inverse."""
+        axis %= len(x.shape)
+        shape = [n if at == axis else 1 for at, n in enumerate(x.shape)]
+        factors = self.constant(self.rng.uniform(0.5, 1.5, shape).astype(np.float32))
+        (square,) = self.node("Mul", [x.name, x.name])
+        (mean,) = self.node("ReduceMean", [square], axes=[axis], keepdims=1)
+        (root,) = self.node("Sqrt", [self.node("Add", [mean, self.constant(np.float32(1e-5))])[0]])
+        if how == "inverse":
+            (y,) = self.node("Mul", [x.name, self.node("Reciprocal", [root])[0]])
+        else:
+            (y,) = self.node("Div", [x.name, root])
+        (y,) = self.node("Mul", [factors, y])
+        return self.quantized(y, x.shape, 0.03)
+
     def standardized_inside(self, x: Value, axis: int = 1, negated: bool = False) -> Value:
         """Add the same as x·f + (shift − mean·f), maybe by the negated mean, as TensorFlow writes it."""
         shape = [n if at == axis else 1 for at, n in enumerate(x.shape)]
@@ -400,11 +427,12 @@ def grown(seed: int, steps: int | None = None) -> tuple[bytes, dict[str, Array]]
                 made, x = [net.concat(parts, same=bool(rng.integers(2)))], parts[0]
                 take(*parts)
         elif kind == 7:
-            made = [net.binary(("Add", "Mul")[int(rng.integers(2))], x, other)]
+            made = [net.binary(("Add", "Mul", "Sub")[int(rng.integers(3))], x, other)]
             take(other)
         elif kind == 8:
             spread = ((), (x.shape[1], 1, 1), (1, 1, 1, 1))[int(rng.integers(3))]
-            made = [net.with_constant(("Add", "Mul")[int(rng.integers(2))], x, *spread)]
+            which, first = ("Add", "Mul", "Sub")[int(rng.integers(3))], bool(rng.integers(2))
+            made = [net.with_constant(which, x, *spread, first=first)]
         elif kind == 9:
             made = [net.unary(UNARY[int(rng.integers(len(UNARY)))], x) if rng.integers(2) else net.swish(x)]
         elif kind == 10:
@@ -430,8 +458,13 @@ def grown(seed: int, steps: int | None = None) -> tuple[bytes, dict[str, Array]]
         elif kind == 14 and x.shape[2] * x.shape[3] <= 150:
             made = [net.attended(x, 2 if x.shape[1] % 2 == 0 else 1)]
         elif kind == 15:
-            form, along = int(rng.integers(4)), int(rng.integers(1, 4))
-            made = [net.standardized(x, form == 1, along) if form < 2 else net.standardized_inside(x, along, form == 3)]
+            form, along = int(rng.integers(6)), int(rng.integers(1, 4))
+            if form < 2:
+                made = [net.standardized(x, form == 1, along)]
+            elif form < 4:
+                made = [net.standardized_inside(x, along, form == 3)]
+            else:
+                made = [net.by_root_mean_square(x, along, "inverse" if form == 5 else "root")]
         elif kind == 16:
             made = [net.normalized(x, bool(rng.integers(2)))]
         elif kind == 17 and max(x.shape[2:]) < 20:

@@ -107,7 +107,17 @@ def card(file: Path, feeds: dict[str, Array], names: list[str]) -> list[Array]:
     return [results[name] for name in names]
 
 
-BY_REALS = {"MatMul", "LayerNormalization", "ReduceMean", "BatchNormalization", "Resize", "Tanh", "Erf", "Softmax"}
+BY_REALS = {
+    "MatMul",
+    "Sub",
+    "LayerNormalization",
+    "ReduceMean",
+    "BatchNormalization",
+    "Resize",
+    "Tanh",
+    "Erf",
+    "Softmax",
+}
 """Operators that ONNX Runtime computes in reals and Triune over integers: results may be a step apart."""
 
 
@@ -335,6 +345,11 @@ CASES_BY_NAME = {
     "normalized columns, spelled out": lambda: image_through("standardized", True, 2),
     "normalized channels, factors inside": lambda: image_through("standardized_inside"),
     "normalized rows, the mean negated": lambda: image_through("standardized_inside", 2, True),
+    "by the mean square": lambda: image_through("by_root_mean_square"),
+    "by the mean square of channels": lambda: image_through("by_root_mean_square", 1, "inverse", channels=23),
+    "by the mean square of rows": lambda: image_through("by_root_mean_square", 2, channels=33),
+    "differences": lambda: image_through("differences"),
+    "differences of odd channels": lambda: image_through("differences", channels=19),
     "statistics of training": lambda: image_through("normalized"),
     "statistics of training, limited": lambda: image_through("normalized", True, channels=33),
     "transposed": lambda: image_through("transposed", 20),

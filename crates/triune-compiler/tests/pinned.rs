@@ -172,7 +172,7 @@ const REALS: &[(&str, Build)] = &[
         let chosen = b.node(Op::Where(Where), &[less, x, row]);
         let limited = b.node(Op::Clip(Clip), &[chosen, low, high]);
         let running = Running { axis: 3, product: false, exclusive: true, reverse: true };
-        let norm = LayerNorm { axes: [2, 4], epsilon: 0.5 };
+        let norm = LayerNorm { axes: [2, 4], epsilon: 0.5, centred: true };
         let integers = b.node(Op::Cast(Cast { to: DType::I32 }), &[x]);
         let twice = b.binary(BinaryKind::Add, integers, integers);
         vec![

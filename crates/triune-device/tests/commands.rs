@@ -479,16 +479,19 @@ fn normalization_of_bytes() {
         gamma: Some(constants.floats(&gamma)),
         beta: Some(constants.floats(&beta)),
         rounding: Rounding::HalfToEven,
+        centred: true,
     };
-    let got = run(command, &constants, &x, 42);
-    for (at, got) in got.into_iter().enumerate() {
-        let (first, own) = (at / 21 * 21 + at % 3, at / 3 % 7);
-        let real = |i: usize| f64::from(x[first + i * 3]) * 0.02;
-        let mean = (0..7).map(real).sum::<f64>() / 7.0;
-        let variance = (0..7).map(|i| (real(i) - mean).powi(2)).sum::<f64>() / 7.0;
-        let normal = (real(own) - mean) / (variance + 1e-3).sqrt();
-        let wanted = (normal * f64::from(gamma[own]) + f64::from(beta[own])) / 0.03 + 117.0;
-        assert!((f64::from(got) - wanted.clamp(0.0, 255.0)).abs() <= 0.51, "{at}: {got} {wanted}");
+    for centred in [true, false] {
+        let got = run(QNorm { centred, ..command }, &constants, &x, 42);
+        for (at, got) in got.into_iter().enumerate() {
+            let (first, own) = (at / 21 * 21 + at % 3, at / 3 % 7);
+            let real = |i: usize| (f64::from(x[first + i * 3]) - 128.0) * 0.02;
+            let mean = if centred { (0..7).map(real).sum::<f64>() / 7.0 } else { 0.0 };
+            let variance = (0..7).map(|i| (real(i) - mean).powi(2)).sum::<f64>() / 7.0;
+            let normal = (real(own) - mean) / (variance + 1e-3).sqrt();
+            let wanted = (normal * f64::from(gamma[own]) + f64::from(beta[own])) / 0.03 + 117.0;
+            assert!((f64::from(got) - wanted.clamp(0.0, 255.0)).abs() <= 0.51, "{at}: {got} {wanted}");
+        }
     }
 }
 

@@ -120,6 +120,7 @@ fn kinds() -> Vec<Kind> {
                 gamma: None,
                 beta: None,
                 rounding: Rounding::HalfToEven,
+                centred: true,
             }
             .into()
         }),

@@ -280,6 +280,7 @@ fn element_by_element() {
         gamma: Some(B),
         beta: None,
         rounding: Rounding::HalfToEven,
+        centred: true,
     };
     // Three factors.
     is(rows, [30, 4 * 3, 0], 30, 3 * 30, 0);

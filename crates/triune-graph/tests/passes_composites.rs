@@ -206,6 +206,52 @@ fn normalizations_in_many_words_are_one_operator() {
 }
 
 #[test]
+fn normalizations_by_the_mean_square_are_one_operator() {
+    let bodies: [(&str, Body); 4] = [
+        ("divided", |b, [x, _]| {
+            let square = squared(b, x);
+            let square = mean(b, square, &[3]);
+            let little = number(b, 0.001);
+            let sum = b.binary(BinaryKind::Add, square, little);
+            let root = b.unary(UnaryKind::Sqrt, sum);
+            divided(b, x, root)
+        }),
+        ("each reader with its own reals", |b, [x, again]| {
+            let square = b.binary(BinaryKind::Mul, again, x);
+            let square = mean(b, square, &[1, 2, 3]);
+            let little = number(b, 0.001);
+            let sum = b.binary(BinaryKind::Add, square, little);
+            let root = b.unary(UnaryKind::Sqrt, sum);
+            divided(b, again, root)
+        }),
+        ("by the inverse, with factors", |b, [x, _]| {
+            let square = squared(b, x);
+            let square = mean(b, square, &[2]);
+            let little = number(b, 0.001);
+            let sum = b.binary(BinaryKind::Add, square, little);
+            let root = b.unary(UnaryKind::Sqrt, sum);
+            let inverse = b.unary(UnaryKind::Reciprocal, root);
+            let y = b.binary(BinaryKind::Mul, x, inverse);
+            let w = b.constant(&Tensor::f32(&[4, 1], &[0.5, 1.0, -1.5, 0.25]));
+            b.binary(BinaryKind::Mul, w, y)
+        }),
+        ("the sum of squares by their number", |b, [x, _]| {
+            let sum = b.node(Op::Reduce(Reduce::along(ReduceKind::SumSquare, &[3])), &[x]);
+            let part = number(b, 0.2);
+            let square = b.binary(BinaryKind::Mul, sum, part);
+            let little = number(b, 0.001);
+            let sum = b.binary(BinaryKind::Add, square, little);
+            let root = b.unary(UnaryKind::Sqrt, sum);
+            divided(b, x, root)
+        }),
+    ];
+    for (name, body) in bodies {
+        let by_squares = |op: &Op| matches!(op, Op::LayerNorm(norm) if !norm.centred);
+        assert_eq!(integers(name, body, by_squares), 1, "{name}");
+    }
+}
+
+#[test]
 fn what_only_looks_like_a_normalization_is_none() {
     let bodies: [(&str, Body); 14] = [
         ("the negated mean taken off", |b, [x, _]| {

@@ -1,4 +1,4 @@
-//! Normalization of bytes to mean 0 and variance 1 along one axis of a dense tensor seen as (outer, axis, inner).
+//! Normalization of bytes to mean 0 and variance 1, or to a mean square of 1, along one axis of a dense tensor seen as (outer, axis, inner).
 
 use triune_tensor::{DType, QuantParams, Rounding};
 
@@ -6,13 +6,15 @@ use crate::cancel::spans;
 use crate::parallel::{self, GRAIN, Shared};
 use crate::{AxisShape, Error, Pool, Q8};
 
-/// What a normalization is: (x − mean)/√(variance + ε)·gamma + beta.
+/// What a normalization is: (x − mean)/√(variance + ε)·gamma + beta, or with 0 in the place of the mean.
 #[derive(Clone, Copy, Debug)]
 pub struct QNormSpec<'a> {
     /// Elements of an axis, at most [`QNorm::MAX_LEN`].
     pub len: usize,
-    /// Whether bytes are i8; the operand's zero point plays no part.
+    /// Whether bytes are i8.
     pub signed: bool,
+    /// The operand's zero point, where that is in the place of the mean; it plays no part else.
+    pub about: Option<i32>,
     /// The operand's scale.
     pub scale: f32,
     /// ε, above 0.
@@ -31,6 +33,7 @@ pub struct QNormSpec<'a> {
 #[derive(Clone, Debug)]
 pub struct QNorm {
     signed: bool,
+    about: Option<i32>,
     len: usize,
     /// len²·ε/scale².
     room: f64,
@@ -55,7 +58,9 @@ impl QNorm {
         if ![spec.scale, spec.output.scale, spec.epsilon].iter().all(|each| each.is_finite() && *each > 0.0) {
             return Err(Error::Invalid("scales and epsilon must be positive and finite"));
         }
-        Q8 { signed: spec.signed, zero_point: spec.output.zero_point }.check()?;
+        for zero_point in [spec.output.zero_point, spec.about.unwrap_or(spec.output.zero_point)] {
+            Q8 { signed: spec.signed, zero_point }.check()?;
+        }
         for (name, row) in [("gamma", spec.gamma), ("beta", spec.beta)] {
             if let Some(row) = row {
                 Error::check_eq(name, spec.len, row.len())?;
@@ -64,6 +69,7 @@ impl QNorm {
         let (len, scale) = (spec.len as f64, f64::from(spec.scale));
         Ok(Self {
             signed: spec.signed,
+            about: spec.about,
             len: spec.len,
             room: len * len * f64::from(spec.epsilon) / (scale * scale),
             gamma: spec.gamma.map(<[f32]>::to_vec),
@@ -74,7 +80,7 @@ impl QNorm {
     }
 
     /// Computes `y` from `x`, both dense. S = Σq and D = len·Σq² − S² are exact; r = f32((len·q − S)/√(D + len²·ε/scale²))
-    /// in f64, then f32 products and sums, and quantization.
+    /// in f64, then f32 products and sums, and quantization. With a zero point instead of the mean, q counts from there and S is 0.
     ///
     /// Errors: slices that do not have the shape's number of elements, another axis length than prepared for.
     pub fn run(&self, shape: AxisShape, x: &[u8], y: &mut [u8], pool: &Pool) -> Result<(), Error> {
@@ -102,13 +108,17 @@ impl QNorm {
 
     fn column(&self, x: &[u8], y: &mut [u8], stride: usize) {
         let own = Q8 { signed: self.signed, zero_point: 0 };
-        let value = |i: usize| i64::from(own.value(x[i * stride]));
+        let start = i64::from(self.about.unwrap_or(0));
+        let value = |i: usize| i64::from(own.value(x[i * stride])) - start;
         let (mut sum, mut squares) = (0_i64, 0_i64);
         for part in spans(self.len, 1) {
             for i in part {
                 sum += value(i);
                 squares += value(i) * value(i);
             }
+        }
+        if self.about.is_some() {
+            sum = 0;
         }
         let len = self.len as i64;
         // By Cauchy and Schwarz not below 0, unless a stopped run has left elements out.

@@ -116,10 +116,12 @@ fn normalization() {
         for signed in [false, true] {
             let x = random.bytes(outer * len * inner);
             let rows = [random.floats(len), random.floats(len)];
-            for rounding in ROUNDINGS {
+            let abouts = [None, Some(if signed { -7 } else { 131 })];
+            for (rounding, about) in ROUNDINGS.into_iter().flat_map(|own| abouts.map(|about| (own, about))) {
                 let spec = QNormSpec {
                     len,
                     signed,
+                    about,
                     scale: 0.02,
                     epsilon: 1e-3,
                     gamma: Some(&rows[0]),
@@ -128,12 +130,13 @@ fn normalization() {
                     rounding,
                 };
                 let own = q8(signed, 0);
-                let value = |at: usize| i64::from(own.value(x[at]));
+                let value = |at: usize| i64::from(own.value(x[at]) - about.unwrap_or(0));
                 let expected: Vec<u8> = (0..x.len())
                     .map(|at| {
                         let first = at / (len * inner) * len * inner + at % inner;
                         let all = || (0..len).map(|i| value(first + i * inner));
                         let (sum, squares): (i64, i64) = (all().sum(), all().map(|q| q * q).sum());
+                        let sum = if about.is_some() { 0 } else { sum };
                         let count = len as i64;
                         let room = (len as f64).powi(2) * f64::from(1e-3_f32) / f64::from(0.02_f32).powi(2);
                         let root = ((count * squares - sum * sum) as f64 + room).sqrt();
@@ -158,6 +161,7 @@ fn normalization() {
     let spec = QNormSpec {
         len: 4,
         signed: true,
+        about: None,
         scale: 1.0,
         epsilon: 1.0,
         gamma: None,
@@ -169,6 +173,7 @@ fn normalization() {
     for wrong in [
         QNormSpec { len: QNorm::MAX_LEN + 1, ..spec },
         QNormSpec { scale: 0.0, ..spec },
+        QNormSpec { about: Some(128), ..spec },
         QNormSpec { epsilon: -1.0, ..spec },
         QNormSpec { gamma: Some(&[1.0; 3]), ..spec },
         QNormSpec { output: QuantParams { scale: 1.0, zero_point: 128 }, ..spec },

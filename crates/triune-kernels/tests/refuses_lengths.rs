@@ -268,6 +268,7 @@ fn axes_and_rows() {
     let spec = QNormSpec {
         len: 3,
         signed: false,
+        about: None,
         scale: 0.5,
         epsilon: 1e-3,
         gamma: Some(&gamma),

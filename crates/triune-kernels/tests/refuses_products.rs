@@ -371,6 +371,7 @@ fn products_and_normalizations_of_bytes() {
     let norm = QNormSpec {
         len: 4,
         signed: true,
+        about: None,
         scale: 0.5,
         epsilon: 1e-5,
         gamma: Some(&[1.0; 4]),

@@ -182,10 +182,10 @@ def _normalization(network: Network, sink: int) -> tuple[list[int], Any] | None:
         kinds = {network.nodes[at].op_type for at in fresh if not network.has_integer_form(network.nodes[at])}
         if best is None and not _divides(network, growth.members):
             return None
-        if not kinds:
+        kind = _known(network, node, source)
+        if not kinds and not kind:
             break
         best, fresh = (set(growth.members), source), set()
-        kind = _known(network, node, source)
     if best is None:
         return None
     members, source = best
@@ -273,8 +273,12 @@ def _divides(network: Network, members: set[int]) -> bool:
 
 def _known(network: Network, node: Any, source: str) -> str:
     """Return the operator that a normalization of `source` is, if it has a name and an integer form."""
-    if _is_standard(network, node, source):
+    deviations = _over_deviation(network, node)
+    if any(_centred(network, *found) == source for found in deviations):
         return "LayerNormalization"
+    # A difference from the mean is on its way to the other.
+    if any(found[0] == source and _beside(found[1]) and _centred(network, *found) is None for found in deviations):
+        return "RMSNormalization"
     if node.op_type == "Div" and _softmax_axis(network, node, source) is not None:
         return "Softmax"
     return ""
@@ -332,14 +336,18 @@ def _centred(network: Network, difference: str, axes: list[int]) -> str | None:
     """Return what a difference is, less its mean over axes that lie side by side."""
     centred = _operand(network, difference, "Sub")
     middle = None if centred is None else _mean(network, centred.input[1])
-    beside = axes == list(range(axes[0], axes[0] + len(axes)))
-    if centred is None or middle is None or not beside or middle != (centred.input[0], axes):
+    if centred is None or middle is None or not _beside(axes) or middle != (centred.input[0], axes):
         return None
     return str(centred.input[0])
 
 
-def _is_standard(network: Network, node: Any, source: str) -> bool:
-    """Return whether `node` makes (x − mean) / √(variance + ε) of `source`."""
+def _beside(axes: list[int]) -> bool:
+    return axes == list(range(axes[0], axes[0] + len(axes)))
+
+
+def _over_deviation(network: Network, node: Any) -> list[tuple[str, list[int]]]:
+    """Return what `node` divides by the root of the mean of its own squares, and a number, and that mean's axes."""
+    both = []
     for difference, other in (tuple(node.input), tuple(reversed(node.input))):
         root = other
         if node.op_type == "Mul":
@@ -348,9 +356,9 @@ def _is_standard(network: Network, node: Any, source: str) -> bool:
                 continue
             root = inverse.input[-1]
         found = _spread_of(network, root)
-        if found is not None and found[0] == difference and _centred(network, *found) == source:
-            return True
-    return False
+        if found is not None and found[0] == difference:
+            both.append(found)
+    return both
 
 
 def _softmax_axis(network: Network, node: Any, source: str) -> int | None:
@@ -423,7 +431,7 @@ class _Functions:
         nodes = [network.nodes[at] for at in sorted(members)]
         maker = network.makers.get(source)
         limited = nodes[0].op_type in LIMITS and nodes[0].input[0] == source
-        if limited and maker is not None and network.nodes[maker].op_type in PRODUCTS | {"Add", "Mul"}:
+        if limited and maker is not None and network.nodes[maker].op_type in PRODUCTS | {"Add", "Mul", "Sub"}:
             # That is a part of what is before.
             return False
         if any(not network.has_integer_form(node) for node in nodes):

@@ -91,16 +91,18 @@ _COMPUTED = {
     "LeakyRelu",
     "Mish",
     "Mul",
+    "RMSNormalization",
     "ReduceMean",
     "Selu",
     "Sigmoid",
     "Softmax",
     "Softplus",
+    "Sub",
     "Tanh",
 }
 """What has an integer form, with a scale of its own for the result."""
 
-_MANY = {"Add", "Concat", "MatMul", "Mul"}
+_MANY = {"Add", "Concat", "MatMul", "Mul", "Sub"}
 """What has data in all its operands; the others have it in the first one alone."""
 
 _OPSET = 13
@@ -203,20 +205,20 @@ def extract_outputs(model: Any, names: Sequence[str]) -> None:
     needed = set(wanted)
     for node in reversed(graph.node):
         if needed & set(node.output):
-            needed |= set(node.input) | _captured(node)
+            needed |= set(node.input) | captured(node)
     for node in [node for node in graph.node if not needed & set(node.output)]:
         graph.node.remove(node)
     for tensor in [tensor for tensor in graph.initializer if tensor.name not in needed]:
         graph.initializer.remove(tensor)
 
 
-def _captured(node: Any) -> set[str]:
+def captured(node: Any) -> set[str]:
     """Return what a node's subgraphs may take from around them."""
     names: set[str] = set()
     for entry in node.attribute:
         for graph in [*entry.graphs, *([entry.g] if entry.HasField("g") else [])]:
             for inner in graph.node:
-                names |= set(inner.input) | _captured(inner)
+                names |= set(inner.input) | captured(inner)
             names |= {value.name for value in graph.output}
     return names
 
@@ -326,7 +328,7 @@ class Network:
         self.makers = {name: index for index, node in enumerate(self.nodes) for name in node.output if name}
         self.readers: dict[str, list[int]] = {}
         for index, node in enumerate(self.nodes):
-            for name in dict.fromkeys([*node.input, *sorted(_captured(node))]):
+            for name in dict.fromkeys([*node.input, *sorted(captured(node))]):
                 if name:
                     self.readers.setdefault(name, []).append(index)
 

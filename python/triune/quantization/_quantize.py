@@ -27,6 +27,7 @@ from triune.errors import ArgumentError, QuantizationWarning, UnsupportedError
 from triune.quantization._check import OutputCheck, check_outputs
 from triune.quantization._equalize import channels_of, equalize_layers, note_factors, peaks_of
 from triune.quantization._groups import join_groups
+from triune.quantization._layout import join_orders
 from triune.quantization._mixed import Trial, mix
 from triune.quantization._model import PRODUCTS, QUANTIZED, Array, Network, Refused, prepare, read
 from triune.quantization._regions import DECODE, choose
@@ -256,6 +257,7 @@ class _Work:
     def __init__(
         self, prepared: Any, inputs: dict[str, Expected], options: QuantizationOptions, say: Callable[[str], None]
     ) -> None:
+        join_orders(prepared)
         self.network = Network(prepared)
         join_groups(self.network, wide=options.act == "s16" or options.mixed == "16")
         self.wide: list[int] = []

@@ -42,7 +42,7 @@ FUNCTIONS: dict[str, Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]
 }
 """Functions that are flat somewhere, near enough to weigh errors by."""
 
-_ONE_INTERNAL = PRODUCTS | {"Add", "Mul"}
+_ONE_INTERNAL = PRODUCTS | {"Add", "Mul", "Sub"}
 """What takes a Relu or Clip behind it into itself."""
 
 

@@ -117,7 +117,7 @@ impl Lowering<'_> {
         if output == placed { Ok(()) } else { self.copy(&output, &placed) }
     }
 
-    /// The sum or product of two quantized operands, of which `counted` results are no padding.
+    /// The sum, difference or product of two quantized operands, of which `counted` results are no padding.
     fn integer_binary(
         &mut self,
         node: &Node,
@@ -135,17 +135,19 @@ impl Lowering<'_> {
             .map(|(view, quant)| q8(view.dtype, quant));
         let (dims, [a, b, output]) = self.strided_operands(views)?;
         match op.kind {
-            BinaryKind::Add => {
+            BinaryKind::Add | BinaryKind::Sub => {
+                let less = op.kind == BinaryKind::Sub;
                 let (a_scale, b_scale, y_scale) = (a_quant.scale, b_quant.scale, y_quant.scale);
                 let (rounding, requantize) = (self.graph.rounding, self.graph.requantize);
                 if wide[2] {
+                    let rb = self.factor(node, b_scale / y_scale, DType::I16)?;
                     let target = RequantTarget { dtype: DType::I16, zero_point: 0 };
                     let params = AddParams {
                         a: target,
                         b: target,
                         out: target,
                         ra: self.factor(node, a_scale / y_scale, DType::I16)?,
-                        rb: self.factor(node, b_scale / y_scale, DType::I16)?,
+                        rb: if less { -rb } else { rb },
                         k: 0.0,
                         rounding,
                         clamp,
@@ -155,6 +157,7 @@ impl Lowering<'_> {
                 }
                 let add = QAdd::new(a_q8, a_scale, b_q8, b_scale, y_q8, y_scale, rounding, requantize)
                     .map_err(|error| Error::unsupported(node, error.to_string()))?;
+                let add = if less { add.difference() } else { add };
                 let params = add_params(&QAdd { clamp, ..add });
                 self.emit(command::QAdd { dims, a, b, output, params, counted }, &views);
             }

@@ -47,6 +47,12 @@ impl Lowering<'_> {
             if inner > 1 {
                 return Err(Error::unsupported(node, "a float normalization along axes in the middle"));
             }
+            if !op.centred {
+                return Err(Error::unsupported(
+                    node,
+                    "a float normalization by the mean square as one operator",
+                ));
+            }
             let (input, output, dims) = (self.addr(&from)?, self.addr(&to)?, extents([outer, len])?);
             let command = FNorm { input, output, dims, epsilon: op.epsilon, gamma, beta };
             self.emit(command, &[&from, &to]);
@@ -65,6 +71,7 @@ impl Lowering<'_> {
             gamma,
             beta,
             rounding: self.graph.rounding,
+            centred: op.centred,
         };
         self.emit(command, &[&from, &to]);
         Ok(())

@@ -477,7 +477,8 @@ commands! {
     }
 
     /// 8-bit normalization to mean 0 and variance 1 over the middle of `[outer, len, inner]`, dense: S = Σq and D = len·Σq² − S²
-    /// are exact, r = f32((len·q − S) / √(D + len²·epsilon/scale²)) in f64; then r·gamma + beta in f32, quantized.
+    /// are exact, r = f32((len·q − S) / √(D + len²·epsilon/scale²)) in f64; then r·gamma + beta in f32, quantized. If it is not
+    /// `centred`, to a mean square of 1: q counts from the input's zero point, and S is 0.
     QNorm = 0x0052, "qnorm", makes(|c| c.dims) {
         /// Input.
         [in; |c| dense(bytes(c.dtype), c.dims)] input: Addr,
@@ -487,7 +488,7 @@ commands! {
         dtype: DType,
         /// Extents: outer, len (at most 4,194,304), inner.
         dims: [u32; 3],
-        /// Meaning of the input; its zero point plays no part.
+        /// Meaning of the input; its zero point plays no part if it is `centred`.
         input_quant: Quant,
         /// Meaning of the output.
         output_quant: Quant,
@@ -499,6 +500,8 @@ commands! {
         [const; |c| dense(4, [c.dims[1]])] beta: Option<Addr>,
         /// How a real becomes an integer, as in `quantize`.
         rounding: Rounding,
+        /// Whether the mean is taken off.
+        centred: bool,
     }
 
     /// f32 normalization of rows to mean 0 and variance 1, dense: sums in f64; mean, variance, 1/√(variance + epsilon), and each

@@ -151,6 +151,7 @@ pub(crate) fn qnorm() -> QNorm {
         gamma: Some(ONES),
         beta: Some(ZEROS),
         rounding: Rounding::HalfToEven,
+        centred: true,
     }
 }
 

@@ -38,7 +38,7 @@ impl BatchNormalization {
 }
 
 /// (x − mean)/√(variance + ε)·scale + bias over 8-bit integers, or over f32 along the last axes, by statistics of the axes from one
-/// to another. Inputs: x, optional scale and bias, f32 of as many elements as those axes have.
+/// to another; over 8-bit integers with 0 in the mean's place, too. Inputs: x, optional scale and bias, f32 of as many elements as those axes have.
 ///
 /// Formats spell it out in reals; passes find it there.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,6 +47,8 @@ pub struct LayerNorm {
     pub axes: [usize; 2],
     /// ε, above 0.
     pub epsilon: f32,
+    /// Whether the mean is taken off: else the variance is the mean square.
+    pub centred: bool,
 }
 
 impl LayerNorm {

@@ -318,7 +318,11 @@ impl Emitter<'_> {
             attributes.push((key, Attribute::Value(value)));
         }
         let to = self.define(y, form)?;
-        self.push("LayerNorm", &node.name, vec![Some(from)], vec![to], attributes);
+        let kind = if op.centred { "LayerNorm" } else { "RMSNorm" };
+        self.push(kind, &node.name, vec![Some(from)], vec![to], attributes);
+        if !op.centred {
+            self.make_custom();
+        }
         Ok(())
     }
 

@@ -319,7 +319,7 @@ fn single_operators_keep_their_values() {
     cases.push((Op::Expand(ops::Expand), vec![ints(&[3, 4, 6, 5])], 1));
     let five = |values: &[f32]| Naive::f32(&[5], values);
     let factors = vec![five(&[0.5, -1.5, 2.0, 0.25, 1.0]), five(&[1.0, 0.0, -0.5, 3.0, 0.125])];
-    cases.push((Op::LayerNorm(ops::LayerNorm { axes: [3, 4], epsilon: 0.5 }), factors, 1));
+    cases.push((Op::LayerNorm(ops::LayerNorm { axes: [3, 4], epsilon: 0.5, centred: true }), factors, 1));
     let twice = |mode, coordinates, scale: f32| {
         let scales = Naive::f32(&[4], &[1.0, 1.0, scale, 2.0]);
         (Op::Resize(ops::Resize { mode, coordinates }), vec![Naive::f32(&[0], &[]), scales], 1)

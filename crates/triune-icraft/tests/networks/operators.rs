@@ -310,7 +310,7 @@ pub(super) const KEPT: &[(&str, Build)] = &[
             let factors: Vec<f32> = eighths(&shape).as_f32().iter().map(|x| 0.5 + x).collect();
             let [factors, addends] =
                 [Naive::f32(&shape, &factors), eighths(&shape)].map(|row| b.constant(&row));
-            let norm = ops::LayerNorm { axes, epsilon: 0.25 };
+            let norm = ops::LayerNorm { axes, epsilon: 0.25, centred: true };
             let norm = b.node(Op::LayerNorm(norm), &[y, factors, addends]);
             // In the model's order of axes, whatever the one before it was.
             reshape(b, norm, &[4, 30])

@@ -105,6 +105,18 @@ impl QAdd {
         Ok(add)
     }
 
+    /// The difference of `a` and `b` instead of their sum: the factor of b is negative, also in what the zero points add up to.
+    #[must_use]
+    pub fn difference(self) -> Self {
+        let (a, b) = (self.a.zero_point as f32, self.b.zero_point as f32);
+        let zero = match self.rounding {
+            Rounding::HalfToEven => self.out.zero_point as f32,
+            Rounding::HalfAwayFromZero => 0.0,
+        };
+        let rb = -self.rb;
+        Self { rb, k: zero - self.ra.mul_add(a, rb * b), ..self }
+    }
+
     /// Refuses parameters on which the sum could be NaN, or that do not fit their types.
     pub fn check(&self) -> Result<(), Error> {
         self.a.check()?;

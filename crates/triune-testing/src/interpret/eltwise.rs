@@ -139,7 +139,8 @@ impl Step<'_> {
                 let a = Operand { q: left[i] as i32, params: a };
                 let b = Operand { q: right[j] as i32, params: b };
                 let q = match op.kind {
-                    BinaryKind::Add => add(a, b, y, to, self.arithmetic()),
+                    BinaryKind::Add => add(a, b, 1.0, y, to, self.arithmetic()),
+                    BinaryKind::Sub => add(a, b, -1.0, y, to, self.arithmetic()),
                     BinaryKind::Mul => mul(a, b, y, to, self.arithmetic()),
                     other => panic!("'{}': no integer {other:?}", self.node.name),
                 };

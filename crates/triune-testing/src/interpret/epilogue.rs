@@ -86,9 +86,19 @@ pub(super) struct Operand {
 }
 
 /// The integer addition: one fused multiply-add per operand on the raw integers, zero points gathered in a constant.
-pub(super) fn add(a: Operand, b: Operand, y: QuantParams, dtype: DType, arithmetic: Arithmetic) -> i32 {
+///
+/// A `sign` of −1 makes it a difference.
+pub(super) fn add(
+    a: Operand,
+    b: Operand,
+    sign: f32,
+    y: QuantParams,
+    dtype: DType,
+    arithmetic: Arithmetic,
+) -> i32 {
     let rounding = arithmetic.rounding;
     let [ra, rb] = [a, b].map(|own| arithmetic.factor(own.params.scale / y.scale, dtype));
+    let rb = sign * rb;
     if dtype == DType::I16 {
         let sum = f64::from(a.q) * f64::from(ra) + f64::from(b.q) * f64::from(rb);
         return saturate(rounded_integer(sum, rounding), dtype);
@@ -144,7 +154,7 @@ impl Step<'_> {
                     let other = Operand { q: other.integer_at(at), params: self.input_quant(last) };
                     let target = self.quant_before(epilogue, index + 1);
                     let (a, b) = if residual.own_first { (own, other) } else { (other, own) };
-                    add(a, b, target, dtype, self.arithmetic())
+                    add(a, b, 1.0, target, dtype, self.arithmetic())
                 }
                 PostOp::Activation(_) => {
                     panic!("'{}' is an integer operator with a float stage", self.node.name)

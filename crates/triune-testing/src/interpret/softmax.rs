@@ -72,7 +72,8 @@ impl Step<'_> {
         let rows = [1, 2].map(|index| self.optional(index).map(|row| row.as_f32().to_vec()));
         let mut results = Vec::new();
         for row in x.as_f32().chunks(length.max(1)) {
-            let mean = row.iter().map(|&x| f64::from(x)).sum::<f64>() / length as f64;
+            let sum = row.iter().map(|&x| f64::from(x)).sum::<f64>();
+            let mean = if op.centred { sum / length as f64 } else { 0.0 };
             let variance = row.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum::<f64>() / length as f64;
             for (at, &x) in row.iter().enumerate() {
                 let mut real = (f64::from(x) - mean) / (variance + f64::from(op.epsilon)).sqrt();
@@ -99,8 +100,9 @@ impl Step<'_> {
         let mut results = vec![0; values.len()];
         for row in 0..values.len() / length.max(1) {
             let start = row / inner * length * inner + row % inner;
-            let own = |at: usize| values[start + at * inner];
-            let sum: i64 = (0..length).map(own).sum();
+            let about = if op.centred { 0 } else { i64::from(quant.zero_point) };
+            let own = |at: usize| values[start + at * inner] - about;
+            let sum: i64 = if op.centred { (0..length).map(own).sum() } else { 0 };
             let spread =
                 (0..length).map(|at| (length as i64 * own(at) - sum).pow(2)).sum::<i64>() / length as i64;
             let room = (length as f64).powi(2) * f64::from(op.epsilon) / f64::from(quant.scale).powi(2);

@@ -10,8 +10,8 @@ from typing import Final
 __all__ = ["CUSTOM"]
 
 _NAMES = (
-    "Affine And Atan2 Ceil Erf ErfInv Erfc ErfcInv Exp Expm1 FastTanh Floor Gate Log1p LogAddExp Mod MulHigh Or Pow Rem "
-    "Resize Round RoundHalfAway Rsqrt ScaledTanh ShiftLeft ShiftRight Sign ThresholdedRelu Xor"
+    "Affine And Atan2 Ceil Erf ErfInv Erfc ErfcInv Exp Expm1 FastTanh Floor Gate Log1p LogAddExp Mod MulHigh Or Pow RMSNorm "
+    "Rem Resize Round RoundHalfAway Rsqrt ScaledTanh ShiftLeft ShiftRight Sign ThresholdedRelu Xor"
 )
 
 CUSTOM: Final = frozenset(f"customop::{name}Node" for name in _NAMES.split())

@@ -106,13 +106,16 @@ impl Prepare for command::FNorm {
 
 impl Prepare for command::QNorm {
     fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
-        let command::QNorm { dtype, dims, input_quant, output_quant, epsilon, rounding, .. } = *self;
+        let command::QNorm { dtype, dims, input_quant, output_quant, epsilon, rounding, centred, .. } = *self;
         expect_dtype("dtype", dtype, EIGHT_BIT)?;
         let input = dense(checker, "input", self.input, 1, dims)?;
         let output = dense(checker, "output", self.output, 1, dims)?;
         expect_scale("input_quant.scale", input_quant.scale)?;
         expect_scale("output_quant.scale", output_quant.scale)?;
         q8("dtype", "output_quant.zero_point", dtype, output_quant.zero_point)?;
+        if !centred {
+            q8("dtype", "input_quant.zero_point", dtype, input_quant.zero_point)?;
+        }
         if !(epsilon.is_finite() && epsilon > 0.0) {
             return bad("epsilon", format!("{epsilon} is not above 0"));
         }
@@ -125,6 +128,7 @@ impl Prepare for command::QNorm {
         let norm = QNorm::new(&QNormSpec {
             len: shape.len,
             signed: dtype == DType::I8,
+            about: (!centred).then_some(input_quant.zero_point),
             scale: input_quant.scale,
             epsilon,
             gamma: gamma.as_deref(),

@@ -85,12 +85,16 @@ fn compose_binary(rewriter: &Rewriter<'_>, node: &Node, op: &Binary) -> Option<F
         _ => return None,
     };
     let function = match op.kind {
-        BinaryKind::Add => add,
+        BinaryKind::Add | BinaryKind::Sub => add,
         BinaryKind::Mul => mul,
         _ => return None,
     };
     let factors = match op.kind {
         BinaryKind::Add => sum_factors(a_meaning, b_meaning, to, rewriter.requantize())?,
+        BinaryKind::Sub => {
+            let [ra, rb] = sum_factors(a_meaning, b_meaning, to, rewriter.requantize())?;
+            [ra, -rb]
+        }
         _ => product_factors(a_meaning, b_meaning, to, rewriter.requantize())?,
     };
     let table = std::array::from_fn(|byte| {

@@ -235,6 +235,15 @@ fn affine(rewriter: &Rewriter<'_>, real: ValueId, channels: usize) -> Option<Aff
             let (x, row) =
                 (0..2).find_map(|at| Some((ends[1 - at], channel_row(rewriter, ends[at], channels)?)))?;
             match kind {
+                BinaryKind::Sub => {
+                    let (source, from) = base(x)?;
+                    let (sign, shift) = if x == ends[0] {
+                        (1.0, row.iter().map(|addend| -addend).collect())
+                    } else {
+                        (-1.0, row)
+                    };
+                    Some(Affine { source, from, scale: vec![sign; channels], shift })
+                }
                 BinaryKind::Mul => {
                     let (source, from) = base(x)?;
                     Some(Affine { source, from, scale: row, shift: vec![0.0; channels] })
@@ -409,7 +418,7 @@ pub fn join_normalizations(graph: &mut Graph) -> Result<bool, Error> {
         };
         let Some((op, x, rows)) = normalized(&rewriter, real) else { continue };
         let last = rewriter.value(x).shape.as_ref().map(Vec::len) == Some(op.axes[1]);
-        if !last || rewriter.value(x).dtype != Some(DType::F32) {
+        if !last || !op.centred || rewriter.value(x).dtype != Some(DType::F32) {
             continue;
         }
         let inputs = with_rows(&mut rewriter, x, rows);
@@ -561,8 +570,12 @@ fn standard(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(ValueId, LayerNor
     };
     candidates.into_iter().find_map(|(difference, root)| {
         let (squared, op) = deviation(rewriter, root)?;
-        (squared == difference).then_some(())?;
-        Some((centred(rewriter, difference, op.axes)?, op))
+        alike(rewriter, squared, difference).then_some(())?;
+        // By the mean square, if nothing is taken off before.
+        Some(match centred(rewriter, difference, op.axes) {
+            Some(x) => (x, op),
+            None => (difference, LayerNorm { centred: false, ..op }),
+        })
     })
 }
 
@@ -572,9 +585,27 @@ fn deviation(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(ValueId, LayerNo
         return None;
     };
     let (variance, epsilon) = (0..2).find_map(|at| Some((ends[1 - at], scalar(rewriter, ends[at])?)))?;
+    if let Some((x, axes)) = mean_of_squares(rewriter, variance) {
+        let positive = epsilon.is_finite() && epsilon > 0.0;
+        return positive.then_some((x, LayerNorm { axes, epsilon, centred: true }));
+    }
     let (square, axes) = mean(rewriter, variance)?;
     let positive = epsilon.is_finite() && epsilon > 0.0;
-    positive.then_some((squared(rewriter, square)?, LayerNorm { axes, epsilon }))
+    positive.then_some((squared(rewriter, square)?, LayerNorm { axes, epsilon, centred: true }))
+}
+
+/// What a real is the mean of the squares of, as their sum times 1/n, and the axes.
+fn mean_of_squares(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(ValueId, [usize; 2])> {
+    let (sum, factor) = with_constant(rewriter, real, BinaryKind::Mul)?;
+    let (_, node) = rewriter.producer(sum)?;
+    let Op::Reduce(op @ Reduce { kind: ReduceKind::SumSquare, keep_dims: true, .. }) = &node.op else {
+        return None;
+    };
+    let x = operand(node, 0)?;
+    let shape = rewriter.value(x).fixed_shape()?;
+    let [first, end] = beside(&op.reduced(shape.rank())?)?;
+    let count = shape[first..end].iter().product::<usize>();
+    (scalar(rewriter, factor)? == (1.0 / count as f64) as f32).then_some((x, [first, end]))
 }
 
 /// What a difference is, less its mean over the axes.
@@ -585,11 +616,14 @@ fn centred(rewriter: &Rewriter<'_>, difference: ValueId, axes: [usize; 2]) -> Op
 
 /// Whether a real is the mean of `x` over the axes.
 fn is_mean(rewriter: &Rewriter<'_>, real: ValueId, x: ValueId, axes: [usize; 2]) -> bool {
-    mean(rewriter, same_extents(rewriter, real)).is_some_and(|(own, along)| {
-        // Some tools dequantize once for every reader.
-        let source = dequantized(rewriter, x);
-        along == axes && (own == x || source.is_some() && dequantized(rewriter, own) == source)
-    })
+    mean(rewriter, same_extents(rewriter, real))
+        .is_some_and(|(own, along)| along == axes && alike(rewriter, own, x))
+}
+
+/// Whether two reals are one: some tools dequantize once for every reader.
+fn alike(rewriter: &Rewriter<'_>, a: ValueId, b: ValueId) -> bool {
+    let source = dequantized(rewriter, a);
+    a == b || source.is_some() && dequantized(rewriter, b) == source
 }
 
 /// What a real is a copy of.
@@ -635,7 +669,7 @@ fn squared(rewriter: &Rewriter<'_>, real: ValueId) -> Option<ValueId> {
         return Some(x);
     }
     match binary(rewriter, real)? {
-        (BinaryKind::Mul, [a, b]) if a == b => Some(a),
+        (BinaryKind::Mul, [a, b]) if alike(rewriter, a, b) => Some(a),
         (BinaryKind::Pow, [x, two]) if scalar(rewriter, two)? == 2.0 => Some(x),
         _ => None,
     }
@@ -653,8 +687,13 @@ fn mean(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(ValueId, [usize; 2])>
     };
     let x = operand(node, 0)?;
     let gone = op.reduced(rewriter.value(x).shape.as_ref()?.len())?;
+    Some((x, beside(&gone)?))
+}
+
+/// The first of the axes that go, and one past the last, if they lie side by side.
+fn beside(gone: &[bool]) -> Option<[usize; 2]> {
     let first = gone.iter().position(|&gone| gone)?;
     let count = gone[first..].iter().take_while(|&&gone| gone).count();
     let all = gone.iter().filter(|&&gone| gone).count();
-    (count == all).then_some((x, [first, first + count]))
+    (count == all).then_some([first, first + count])
 }

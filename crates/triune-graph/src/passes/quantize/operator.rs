@@ -125,7 +125,7 @@ fn integer_form(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Opti
             }
             product_of_both(rewriter, node, to)
         }
-        Op::Binary(Binary { kind: BinaryKind::Add | BinaryKind::Mul, epilogue })
+        Op::Binary(Binary { kind: BinaryKind::Add | BinaryKind::Sub | BinaryKind::Mul, epilogue })
             if epilogue.post_ops.is_empty() =>
         {
             over_integers(rewriter, node, node.inputs.len(), to)

@@ -51,6 +51,7 @@ pub const CUSTOM_OPERATORS: &[&str] = &[
     "MulHigh",
     "Or",
     "Pow",
+    "RMSNorm",
     "Rem",
     "Resize",
     "Round",

@@ -2,15 +2,17 @@
 
 use triune_tensor::function::{BinaryKind, Code, Coded, UnaryKind};
 
-use super::{super::node::Reader, activation, arithmetic, resize};
+use super::{super::node::Reader, activation, arithmetic, normalization, resize};
 use crate::Error;
 
-/// A function of one or of two numbers, or resampling.
+/// A function of one or of two numbers, resampling, or a normalization by the mean square.
 pub(in super::super) fn read(node: &mut Reader<'_, '_>) -> Result<(), Error> {
     let kind = node.kind().rsplit("::").next().unwrap_or_default();
     let code = |codes: &[Code]| codes.iter().find(|code| code.name == kind).map(|code| code.code);
-    if kind == "Resize" {
-        return resize::any(node);
+    match kind {
+        "Resize" => return resize::any(node),
+        "RMSNorm" => return normalization::layer(node),
+        _ => {}
     }
     if let Some(code) = code(UnaryKind::CODES) {
         let parameters = [node.float("alpha", 0.0)?, node.float("beta", 0.0)?];

@@ -25,13 +25,22 @@ pub(in super::super) fn batch(node: &mut Reader<'_, '_>) -> Result<(), Error> {
     node.define(y, View::Open, result)
 }
 
-/// (x − mean)/√(var + ε) along axes.
-fn normalized(node: &mut Reader<'_, '_>, x: ValueId, along: &[isize]) -> Result<ValueId, Error> {
+/// (x − mean)/√(var + ε) along axes, or what is not `centred` with 0 in the mean's place.
+fn normalized(
+    node: &mut Reader<'_, '_>,
+    x: ValueId,
+    along: &[isize],
+    centred: bool,
+) -> Result<ValueId, Error> {
     let epsilon = node.float("eps", 1e-5)?;
     let mean = |kind| Op::Reduce(Reduce::along(kind, along));
     let x = if node.dtype(x).is_some_and(DType::is_float) { x } else { node.cast(x, DType::F32)? };
-    let middle = node.emit(mean(ReduceKind::Mean), &[x])?;
-    let shifted = node.binary(BinaryKind::Sub, x, middle)?;
+    let shifted = if centred {
+        let middle = node.emit(mean(ReduceKind::Mean), &[x])?;
+        node.binary(BinaryKind::Sub, x, middle)?
+    } else {
+        x
+    };
     let square = node.binary(BinaryKind::Mul, shifted, shifted)?;
     let variance = node.emit(mean(ReduceKind::Mean), &[square])?;
     let epsilon = node.scalar(epsilon);
@@ -64,7 +73,8 @@ pub(in super::super) fn layer(node: &mut Reader<'_, '_>) -> Result<(), Error> {
     let rank = node.typed(x)?.form.flat.len();
     let flat = node.in_floats(x, View::Flat)?;
     let signed: Vec<isize> = along.iter().map(|&axis| axis as isize).collect();
-    let mut result = normalized(node, flat, &signed)?;
+    let centred = !node.kind().ends_with("RMSNorm");
+    let mut result = normalized(node, flat, &signed, centred)?;
     let mut parameters = [None; 2];
     for (parameter, key) in parameters.iter_mut().zip(["gamma", "beta"]) {
         let Some(index) = node.value(key)? else { continue };
@@ -102,7 +112,7 @@ pub(in super::super) fn instance(node: &mut Reader<'_, '_>) -> Result<(), Error>
         return Err(node.wrong(format!("an operand of {rank} axes")));
     }
     let along: Vec<isize> = (2..rank as isize).collect();
-    let result = normalized(node, open, &along)?;
+    let result = normalized(node, open, &along, true)?;
     let mut parameters = [None; 2];
     for (parameter, key) in parameters.iter_mut().zip(["gamma", "beta"]) {
         if let Some(index) = node.value(key)? {
