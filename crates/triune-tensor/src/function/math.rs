@@ -242,7 +242,8 @@ fn sin_of(turns: i64, r: f64) -> f64 {
 #[inline]
 pub fn sin(x: f64) -> f64 {
     let (turns, r) = quarter_turns(x);
-    sin_of(turns, r)
+    // What is taken off makes 0 of −0.
+    if x == 0.0 { x } else { sin_of(turns, r) }
 }
 
 /// cos x.
@@ -262,7 +263,8 @@ pub fn is_small_angle(x: f64) -> bool {
 #[inline]
 pub fn sin_of_small(x: f64) -> f64 {
     let (turns, r) = quarter_turns_of_small(x);
-    sin_of(turns, r)
+    let value = sin_of(turns, r);
+    if x == 0.0 { x } else { value }
 }
 
 /// cos x for a small angle, without a branch.
@@ -277,7 +279,8 @@ pub fn cos_of_small(x: f64) -> f64 {
 pub fn tan(x: f64) -> f64 {
     let (turns, r) = quarter_turns(x);
     let (sin, cos) = sin_cos(r);
-    if turns & 1 == 0 { sin / cos } else { -cos / sin }
+    let value = if turns & 1 == 0 { sin / cos } else { -cos / sin };
+    if x == 0.0 { x } else { value }
 }
 
 /// atan x.
@@ -501,6 +504,25 @@ mod tests {
                 close || beyond || vanishes || (y.is_nan() && expected.is_nan()),
                 "{name}({x:e}) = {y:e}, not {expected:e}"
             );
+        }
+    }
+
+    #[test]
+    fn odd_functions_keep_the_sign_of_zero() {
+        for (name, function) in [
+            ("sin", sin as fn(f64) -> f64),
+            ("sin of a small angle", sin_of_small),
+            ("tan", tan),
+            ("asin", asin),
+            ("atan", atan),
+            ("sinh", sinh),
+            ("asinh", asinh),
+            ("tanh", tanh),
+            ("atanh", atanh),
+        ] {
+            for zero in [0.0_f64, -0.0] {
+                assert_eq!(function(zero).to_bits(), zero.to_bits(), "{name} of {zero:?}");
+            }
         }
     }
 
