@@ -70,6 +70,12 @@ const BLOCK_ROWS: usize = 8 * MAX_ROWS;
 /// Columns of a task of a product with one row.
 const ROW_PIECE: usize = 512;
 
+/// Rows of A up to which B is read for each of them, sums of at most [`SHORT`] elements: a piece of it stays in the cache.
+const FEW_ROWS: usize = 8;
+
+/// Longest sums of few rows.
+const SHORT: usize = 64;
+
 /// Columns whose sums are in registers at once, of a product with one row.
 const ROW_BLOCK: usize = 64;
 
@@ -134,8 +140,8 @@ impl FMatMul {
         if s.batch == 0 || s.m == 0 || s.n == 0 {
             return Ok(());
         }
-        if s.m == 1 {
-            self.run_row(a, b, bias, c, pool);
+        if s.m == 1 || s.m <= FEW_ROWS && s.k <= SHORT && !s.trans_b {
+            self.run_rows(a, b, bias, c, pool);
             return Ok(());
         }
         // SAFETY: any bytes are floats.
@@ -169,8 +175,8 @@ impl FMatMul {
         Ok(())
     }
 
-    /// One row of A for each B: packing would take as long as the product.
-    fn run_row(&self, a: &[f32], b: &[f32], bias: Option<&[f32]>, c: &mut [f32], pool: &Pool) {
+    /// One row of A for each B, or few: packing would take as long as the product.
+    fn run_rows(&self, a: &[f32], b: &[f32], bias: Option<&[f32]>, c: &mut [f32], pool: &Pool) {
         let s = &self.spec;
         let pieces = s.n.div_ceil(ROW_PIECE);
         let c = Shared::new(c);
@@ -184,28 +190,25 @@ impl FMatMul {
                 let len = ROW_PIECE.min(s.n - first);
                 let a = a.get(batch * s.batch_a..).unwrap_or_default();
                 let b = b.get(batch * s.batch_b..).unwrap_or_default();
-                // SAFETY: inside of C's span, which was checked; pieces are disjoint, as C's matrices are.
-                let y = unsafe { c.piece(batch * s.batch_c + first, len) };
-                let step = if s.trans_a { s.stride_a } else { 1 };
-                if s.k == 0 {
-                    y.fill(0.0);
-                } else if s.trans_b {
-                    row_by_lines(
-                        self.level,
-                        s.k,
-                        a,
-                        step,
-                        b.get(first * s.stride_b..).unwrap_or_default(),
-                        s.stride_b,
-                        y,
-                    );
-                } else {
-                    row_by_rows(self.level, s.k, a, step, b.get(first..).unwrap_or_default(), s.stride_b, y);
-                }
-                match bias {
-                    Some(bias) => y.iter_mut().zip(&bias[first..]).for_each(|(y, bias)| *y += bias),
-                    // As it is behind other products: 0 has no sign.
-                    None => y.iter_mut().for_each(|y| *y += 0.0),
+                let (step, row_step) = if s.trans_a { (s.stride_a, 1) } else { (1, s.stride_a) };
+                for row in 0..s.m {
+                    let a = a.get(row * row_step..).unwrap_or_default();
+                    // SAFETY: inside of C's span, which was checked; pieces are disjoint, as C's matrices and their rows are.
+                    let y = unsafe { c.piece(batch * s.batch_c + row * s.stride_c + first, len) };
+                    if s.k == 0 {
+                        y.fill(0.0);
+                    } else if s.trans_b {
+                        let b = b.get(first * s.stride_b..).unwrap_or_default();
+                        row_by_lines(self.level, s.k, a, step, b, s.stride_b, y);
+                    } else {
+                        let b = b.get(first..).unwrap_or_default();
+                        row_by_rows(self.level, s.k, a, step, b, s.stride_b, y);
+                    }
+                    match bias {
+                        Some(bias) => y.iter_mut().zip(&bias[first..]).for_each(|(y, bias)| *y += bias),
+                        // As it is behind other products: 0 has no sign.
+                        None => y.iter_mut().for_each(|y| *y += 0.0),
+                    }
                 }
             }
         });

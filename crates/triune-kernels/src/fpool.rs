@@ -22,6 +22,17 @@ pub(crate) struct Region {
     pub(crate) steps: [usize; 2],
     /// What a sum is divided by.
     pub(crate) counted: f32,
+    /// From one result's taps to the next one's.
+    pub(crate) apart: Apart,
+}
+
+/// Floats from one result's tap to the next one's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Apart {
+    /// Channels, or a window that slides by one column of a plane.
+    One,
+    /// A window that slides by two.
+    Two,
 }
 
 /// What the kernels make of the taps.
@@ -37,7 +48,8 @@ pub(crate) enum Join {
     MeanByRows,
 }
 
-/// Runs the kernel of the instruction set, if there is one and there are taps.
+/// Runs the kernel of the instruction set, if there is one and there are taps: channels of a result, or results beside each other
+/// on a plane.
 #[inline(always)]
 fn pixel(
     join: Join,
@@ -46,6 +58,7 @@ fn pixel(
     x: &[f32],
     [rows, columns]: [Taps; 2],
     counted: usize,
+    apart: Apart,
     out: &mut [f32],
 ) -> bool {
     let map = window.map;
@@ -55,12 +68,17 @@ fn pixel(
     }
     let first = rows.first * map.stride_h + columns.first * map.stride_w;
     let last = first + (rows.count - 1) * steps[0] + (columns.count - 1) * steps[1];
-    assert!(last + out.len() <= x.len(), "the map was checked");
+    let reach = match apart {
+        Apart::One => out.len(),
+        Apart::Two => (2 * out.len()).saturating_sub(1),
+    };
+    assert!(last + reach <= x.len(), "the map was checked");
     let region = Region {
         input: x.as_ptr().wrapping_add(first),
         taps: [rows.count, columns.count],
         steps,
         counted: counted as f32,
+        apart,
     };
     // SAFETY: the first channels of all taps lie inside of the slice, as was just seen of the last one; the level vouches for
     // the instruction set.
@@ -116,7 +134,30 @@ impl<const NAN_WINS: bool> Reduce for MaxFloat<NAN_WINS> {
         out: &mut [f32],
     ) -> bool {
         let join = if NAN_WINS { Join::MaxOrNan } else { Join::Max };
-        pixel(join, level, window, x, taps, counted, out)
+        pixel(join, level, window, x, taps, counted, Apart::One, out)
+    }
+    #[inline(always)]
+    fn beside(&self) -> Option<f32> {
+        // Of a whole map's windows none is cut.
+        if NAN_WINS { None } else { Some(f32::NEG_INFINITY) }
+    }
+    #[inline(always)]
+    fn line(
+        &self,
+        level: Level,
+        window: &Window,
+        x: &[f32],
+        taps: [Taps; 2],
+        counted: usize,
+        out: &mut [f32],
+    ) -> bool {
+        let join = if NAN_WINS { Join::MaxOrNan } else { Join::Max };
+        let apart = match window.spec.stride[1] {
+            1 => Apart::One,
+            2 => Apart::Two,
+            _ => return false,
+        };
+        pixel(join, level, window, x, taps, counted, apart, out)
     }
 }
 
@@ -155,7 +196,34 @@ impl<const BY_ROWS: bool> Reduce for MeanFloat<BY_ROWS> {
         out: &mut [f32],
     ) -> bool {
         let join = if BY_ROWS { Join::MeanByRows } else { Join::Mean };
-        pixel(join, level, window, x, taps, counted, out)
+        pixel(join, level, window, x, taps, counted, Apart::One, out)
+    }
+    #[inline(always)]
+    fn beside(&self) -> Option<f32> {
+        // A sum from 0 on is never −0, which alone a 0 would change.
+        if BY_ROWS { None } else { Some(0.0) }
+    }
+    #[inline(always)]
+    fn divided(&self, sum: f32, taps: f32) -> f32 {
+        sum / taps
+    }
+    #[inline(always)]
+    fn line(
+        &self,
+        level: Level,
+        window: &Window,
+        x: &[f32],
+        taps: [Taps; 2],
+        counted: usize,
+        out: &mut [f32],
+    ) -> bool {
+        let join = if BY_ROWS { Join::MeanByRows } else { Join::Mean };
+        let apart = match window.spec.stride[1] {
+            1 => Apart::One,
+            2 => Apart::Two,
+            _ => return false,
+        };
+        pixel(join, level, window, x, taps, counted, apart, out)
     }
 }
 

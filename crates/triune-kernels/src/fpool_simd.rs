@@ -1,21 +1,27 @@
 //! The taps of a window on AVX2, AVX-512 and NEON: vectors of channels, several of them side by side so that one waits for its last
-//! tap while the others go on.
+//! tap while the others go on. Neighbouring results of a plane are made in the same way, their taps beside each other or every
+//! other element.
 
 #[cfg(target_arch = "aarch64")]
-use std::arch::aarch64::{vaddq_f32, vdivq_f32, vdupq_n_f32, vld1q_f32, vst1q_f32};
+use std::arch::aarch64::{
+    float32x4_t, vaddq_f32, vcombine_f32, vdivq_f32, vdupq_n_f32, vget_low_f32, vld1q_f32, vst1q_f32,
+    vuzp1q_f32, vuzp2q_f32,
+};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
-    _CMP_UNORD_Q, _mm256_add_ps, _mm256_blendv_ps, _mm256_cmp_ps, _mm256_div_ps, _mm256_loadu_ps,
-    _mm256_maskload_ps, _mm256_maskstore_ps, _mm256_max_ps, _mm256_set1_ps, _mm256_storeu_ps, _mm512_add_ps,
+    __m256, __m512, _CMP_UNORD_Q, _mm256_add_ps, _mm256_blendv_ps, _mm256_castpd_ps, _mm256_castps_pd,
+    _mm256_cmp_ps, _mm256_div_ps, _mm256_loadu_ps, _mm256_maskload_ps, _mm256_maskstore_ps, _mm256_max_ps,
+    _mm256_permute4x64_pd, _mm256_set1_ps, _mm256_shuffle_ps, _mm256_storeu_ps, _mm512_add_ps,
     _mm512_cmp_ps_mask, _mm512_div_ps, _mm512_loadu_ps, _mm512_mask_mov_ps, _mm512_mask_storeu_ps,
-    _mm512_maskz_loadu_ps, _mm512_max_ps, _mm512_set1_ps, _mm512_storeu_ps,
+    _mm512_maskz_loadu_ps, _mm512_max_ps, _mm512_permutex2var_ps, _mm512_set1_ps, _mm512_setr_epi32,
+    _mm512_storeu_ps,
 };
 
 #[cfg(target_arch = "aarch64")]
 use crate::arch::neon;
 #[cfg(target_arch = "x86_64")]
 use crate::conv::fgemm_simd::{mask_256, mask_512};
-use crate::fpool::{Join, Region};
+use crate::fpool::{Apart, Join, Region};
 
 const MAX: u8 = 0;
 const MAX_OR_NAN: u8 = 1;
@@ -24,18 +30,23 @@ const MEAN_BY_ROWS: u8 = 3;
 
 macro_rules! pool {
     ($name:ident, $channels:ident, $kernel:ident, $features:literal, $lanes:literal, $splat:path, $load:path, $store:path,
-     $add:path, $div:path, $max:path, $or_nan:expr, $mask:path, $masked_load:expr, $masked_store:path) => {
+     $add:path, $div:path, $max:path, $or_nan:expr, $mask:path, $masked_load:expr, $masked_store:path,
+     $pairs:path, $first_pairs:path) => {
         /// # Safety
         /// The region's taps can be read for as many channels as `out` has, on a machine with the features.
         #[target_feature(enable = $features)]
         pub(crate) unsafe fn $name(join: Join, region: &Region, out: &mut [f32]) {
             // SAFETY: passed on.
             unsafe {
-                match join {
-                    Join::Max => $channels::<MAX>(region, out),
-                    Join::MaxOrNan => $channels::<MAX_OR_NAN>(region, out),
-                    Join::Mean => $channels::<MEAN>(region, out),
-                    Join::MeanByRows => $channels::<MEAN_BY_ROWS>(region, out),
+                match (join, region.apart) {
+                    (Join::Max, Apart::One) => $channels::<MAX, 1>(region, out),
+                    (Join::MaxOrNan, Apart::One) => $channels::<MAX_OR_NAN, 1>(region, out),
+                    (Join::Mean, Apart::One) => $channels::<MEAN, 1>(region, out),
+                    (Join::MeanByRows, Apart::One) => $channels::<MEAN_BY_ROWS, 1>(region, out),
+                    (Join::Max, Apart::Two) => $channels::<MAX, 2>(region, out),
+                    (Join::MaxOrNan, Apart::Two) => $channels::<MAX_OR_NAN, 2>(region, out),
+                    (Join::Mean, Apart::Two) => $channels::<MEAN, 2>(region, out),
+                    (Join::MeanByRows, Apart::Two) => $channels::<MEAN_BY_ROWS, 2>(region, out),
                 }
             }
         }
@@ -43,24 +54,24 @@ macro_rules! pool {
         /// # Safety
         /// As the caller's.
         #[target_feature(enable = $features)]
-        unsafe fn $channels<const JOIN: u8>(region: &Region, out: &mut [f32]) {
+        unsafe fn $channels<const JOIN: u8, const APART: usize>(region: &Region, out: &mut [f32]) {
             let mut channel = 0;
             // SAFETY: passed on; channels are in range, or masked.
             unsafe {
                 while channel + 8 * $lanes <= out.len() {
-                    $kernel::<JOIN, 8, false>(region, channel, out);
+                    $kernel::<JOIN, APART, 8, false>(region, channel, out);
                     channel += 8 * $lanes;
                 }
                 while channel + 4 * $lanes <= out.len() {
-                    $kernel::<JOIN, 4, false>(region, channel, out);
+                    $kernel::<JOIN, APART, 4, false>(region, channel, out);
                     channel += 4 * $lanes;
                 }
                 while channel + $lanes <= out.len() {
-                    $kernel::<JOIN, 1, false>(region, channel, out);
+                    $kernel::<JOIN, APART, 1, false>(region, channel, out);
                     channel += $lanes;
                 }
                 if channel < out.len() {
-                    $kernel::<JOIN, 1, true>(region, channel, out);
+                    $kernel::<JOIN, APART, 1, true>(region, channel, out);
                 }
             }
         }
@@ -71,7 +82,7 @@ macro_rules! pool {
         /// As the caller's; the channels exist, but for those that are masked.
         #[inline]
         #[target_feature(enable = $features)]
-        unsafe fn $kernel<const JOIN: u8, const VECTORS: usize, const LAST: bool>(
+        unsafe fn $kernel<const JOIN: u8, const APART: usize, const VECTORS: usize, const LAST: bool>(
             region: &Region,
             channel: usize,
             out: &mut [f32],
@@ -79,15 +90,22 @@ macro_rules! pool {
             let mask = $mask(out.len() - channel);
             let largest = JOIN == MAX || JOIN == MAX_OR_NAN;
             let mut sums = [$splat(if largest { f32::NEG_INFINITY } else { 0.0 }); VECTORS];
-            let mut line = region.input.wrapping_add(channel);
+            let mut line = region.input.wrapping_add(channel * APART);
             for _ in 0..region.taps[0] {
                 let mut row = if JOIN == MEAN_BY_ROWS { [$splat(0.0); VECTORS] } else { sums };
                 let mut x = line;
                 for _ in 0..region.taps[1] {
                     for (vector, row) in row.iter_mut().enumerate() {
-                        let x = x.wrapping_add(vector * $lanes);
+                        let x = x.wrapping_add(vector * $lanes * APART);
                         // SAFETY: channels of a tap, as the caller promised.
-                        let x = unsafe { if LAST { $masked_load(x, mask) } else { $load(x) } };
+                        let x = unsafe {
+                            match (APART, LAST) {
+                                (1, false) => $load(x),
+                                (1, true) => $masked_load(x, mask),
+                                (_, false) => $pairs(x),
+                                (_, true) => $first_pairs(x, out.len() - channel),
+                            }
+                        };
                         // The second operand stays where the first is NaN or equal.
                         *row = match JOIN {
                             MAX => $max(x, *row),
@@ -119,6 +137,111 @@ macro_rules! pool {
     };
 }
 
+/// Every other float of 31: the second vector begins with the last float of the first, so that none behind them is read.
+///
+/// # Safety
+/// The floats can be read.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn pairs_512(from: *const f32) -> __m512 {
+    // SAFETY: the caller's contract.
+    unsafe { every_other_512(_mm512_loadu_ps(from), _mm512_loadu_ps(from.wrapping_add(15))) }
+}
+
+/// The first `count` of them, no more than 16.
+///
+/// # Safety
+/// `2·count − 1` floats can be read.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn first_pairs_512(from: *const f32, count: usize) -> __m512 {
+    let floats = 2 * count.min(16) - 1;
+    // SAFETY: the caller's contract; masked lanes are not read.
+    unsafe {
+        let low = _mm512_maskz_loadu_ps(mask_512(floats), from);
+        let high = _mm512_maskz_loadu_ps(mask_512(floats.saturating_sub(15)), from.wrapping_add(15));
+        every_other_512(low, high)
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn every_other_512(low: __m512, high: __m512) -> __m512 {
+    let lanes = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31);
+    _mm512_permutex2var_ps(low, lanes, high)
+}
+
+/// Every other float of 15, as above.
+///
+/// # Safety
+/// The floats can be read.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn pairs_256(from: *const f32) -> __m256 {
+    // SAFETY: the caller's contract.
+    unsafe { every_other_256(_mm256_loadu_ps(from), _mm256_loadu_ps(from.wrapping_add(7))) }
+}
+
+/// The first `count` of them, no more than 8.
+///
+/// # Safety
+/// `2·count − 1` floats can be read.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn first_pairs_256(from: *const f32, count: usize) -> __m256 {
+    let floats = 2 * count.min(8) - 1;
+    // SAFETY: the caller's contract; masked lanes are not read.
+    unsafe {
+        let low = _mm256_maskload_ps(from, mask_256(floats));
+        let high = _mm256_maskload_ps(from.wrapping_add(7), mask_256(floats.saturating_sub(7)));
+        every_other_256(low, high)
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn every_other_256(low: __m256, high: __m256) -> __m256 {
+    // Even lanes of the low one, odd ones of the high one, half by half; then the halves' parts in order.
+    let mixed = _mm256_shuffle_ps::<0b11_01_10_00>(low, high);
+    _mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_castps_pd(mixed)))
+}
+
+/// Every other float of 7, as above.
+///
+/// # Safety
+/// The floats can be read.
+#[cfg(target_arch = "aarch64")]
+#[inline]
+#[target_feature(enable = "neon")]
+unsafe fn pairs_neon(from: *const f32) -> float32x4_t {
+    // SAFETY: the caller's contract.
+    let (low, high) = unsafe { (vld1q_f32(from), vld1q_f32(from.wrapping_add(3))) };
+    vcombine_f32(vget_low_f32(vuzp1q_f32(low, low)), vget_low_f32(vuzp2q_f32(high, high)))
+}
+
+/// The first `count` of them, no more than 4.
+///
+/// # Safety
+/// `2·count − 1` floats can be read.
+#[cfg(target_arch = "aarch64")]
+#[inline]
+#[target_feature(enable = "neon")]
+unsafe fn first_pairs_neon(from: *const f32, count: usize) -> float32x4_t {
+    let mut all = [0.0; 4];
+    for (index, all) in all.iter_mut().enumerate().take(count) {
+        // SAFETY: the caller's contract.
+        *all = unsafe { from.wrapping_add(2 * index).read() };
+    }
+    // SAFETY: an array of as many floats.
+    unsafe { vld1q_f32(all.as_ptr()) }
+}
+
 #[cfg(target_arch = "x86_64")]
 pool!(
     pixel_avx512,
@@ -135,7 +258,9 @@ pool!(
     |x, larger| _mm512_mask_mov_ps(larger, _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x), x),
     mask_512,
     |from: *const f32, mask| _mm512_maskz_loadu_ps(mask, from),
-    _mm512_mask_storeu_ps
+    _mm512_mask_storeu_ps,
+    pairs_512,
+    first_pairs_512
 );
 #[cfg(target_arch = "x86_64")]
 pool!(
@@ -153,7 +278,9 @@ pool!(
     |x, larger| _mm256_blendv_ps(larger, x, _mm256_cmp_ps::<_CMP_UNORD_Q>(x, x)),
     mask_256,
     |from: *const f32, mask| _mm256_maskload_ps(from, mask),
-    _mm256_maskstore_ps
+    _mm256_maskstore_ps,
+    pairs_256,
+    first_pairs_256
 );
 #[cfg(target_arch = "aarch64")]
 pool!(
@@ -171,5 +298,7 @@ pool!(
     neon::or_nan,
     neon::lanes,
     neon::load_first,
-    neon::store_first
+    neon::store_first,
+    pairs_neon,
+    first_pairs_neon
 );

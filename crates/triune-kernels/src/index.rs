@@ -261,6 +261,18 @@ impl Take {
                 continue;
             }
             let (extent, stride) = (self.spec.extents[0], self.spec.strides[0]);
+            if (self.spec.count, st, su, si) == (1, 0, 1, 1) {
+                let target = &mut target[t..];
+                let places = indices[i..][..inner].iter().zip(&updates[u..][..inner]);
+                for (at, (index, &from)) in places.enumerate() {
+                    let index = within(index.widen(), extent);
+                    if index as u64 >= extent as u64 {
+                        return Err(self.leaves(indices, i + at, 0));
+                    }
+                    put(&mut target[index as usize * stride], from);
+                }
+                continue;
+            }
             for at in 0..inner {
                 let i = i + at * si;
                 let offset = if self.spec.count == 1 {

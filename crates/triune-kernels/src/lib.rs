@@ -38,6 +38,7 @@ mod softmax;
 mod strided;
 mod tensor_info;
 mod tmatmul;
+mod triple;
 mod typed;
 mod unary;
 #[cfg(target_arch = "x86_64")]
@@ -70,9 +71,10 @@ pub use reduce::{IndexType, Reducible, Reduction, arg_reduce, reduce};
 pub use resize::{QResize, Resize, ResizeSpec};
 pub use running::{RunningSpec, Summand, running};
 pub use sha256::sha256;
-pub use softmax::{AxisShape, QSoftmax, softmax};
+pub use softmax::{AxisShape, QSoftmax, log_softmax, softmax};
 pub use tensor_info::{MAX_RANK, TensorPad};
 pub use tmatmul::{TMatMulSpec, product};
+pub use triple::{Then, Triple, triple};
 pub use triune_cancel::{self as cancel, CancelToken};
 pub use typed::{
     Choice, Convertible, Integer, Ordered, Truth, compare, convert, double_binary, double_unary, has_double,

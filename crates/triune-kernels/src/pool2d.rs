@@ -9,7 +9,8 @@ use triune_tensor::{Requantize, Rounding, function::PoolKind};
 
 use crate::cancel::{Pace, SPAN, spans};
 use crate::dispatch::{Level, multiversion};
-use crate::{Error, Isa, Nhwc, Pool, Q8, Q16Target, math, parallel};
+use crate::parallel::{self, GRAIN, Shared};
+use crate::{Error, Isa, Nhwc, Pool, Q8, Q16Target, math};
 
 /// A sliding window without weights. The output map's extents say how often it slides, so that partial windows at
 /// the end (ONNX `ceil_mode`) need nothing of their own.
@@ -134,16 +135,57 @@ impl Window {
     fn taps(&self, axis: usize, size: usize, index: usize) -> Taps {
         let (kernel, step) = (self.spec.kernel[axis], self.spec.dilation[axis]);
         let start = (index * self.spec.stride[axis]) as i64 - self.spec.pad[axis] as i64;
-        let skipped = if start < 0 { start.unsigned_abs() as usize } else { 0 }.div_ceil(step);
+        // A division takes longer than all the rest.
+        let steps = |room: usize| if step == 1 { room } else { room.div_ceil(step) };
+        let skipped = steps(if start < 0 { start.unsigned_abs() as usize } else { 0 });
         // Taps k with start + k·step < limit.
         let below = |limit: i64| {
             let room = limit - start;
-            if room <= 0 { 0 } else { (room as usize).div_ceil(step).min(kernel) }
+            if room <= 0 { 0 } else { steps(room as usize).min(kernel) }
         };
         let end = below(size as i64);
         let count = end.saturating_sub(skipped);
         let first = if count == 0 { 0 } else { (start + (skipped * step) as i64) as usize };
         Taps { first, count, padded: below((size + self.spec.pad[axis + 2]) as i64) }
+    }
+
+    /// Which of so many columns of the output have all of their taps inside of the input.
+    fn inside(&self, columns: usize) -> Range<usize> {
+        let (stride, pad) = (self.spec.stride[1], self.spec.pad[1]);
+        // No overflow: `new` has seen the last window's reach.
+        let reach = (self.spec.kernel[1] - 1) * self.spec.dilation[1];
+        let end = match (self.map.w + pad).checked_sub(reach + 1) {
+            Some(last) => (last / stride + 1).min(columns),
+            None => 0,
+        };
+        pad.div_ceil(stride).min(end)..end
+    }
+
+    /// Whether there is one result, of all elements of a plane without gaps.
+    fn is_whole(&self, out: Nhwc) -> bool {
+        let Nhwc { h, w, stride_h, .. } = self.map;
+        let PoolSpec { kernel, dilation, pad, .. } = self.spec;
+        (out.h, out.w, kernel, dilation, pad) == (1, 1, [h, w], [1; 2], [0; 4]) && (h == 1 || stride_h == w)
+    }
+
+    /// How many taps along an axis a mean counts, of a reduction that does not count all.
+    #[inline(always)]
+    fn of_axis(&self, taps: Taps) -> usize {
+        match self.spec.kind {
+            PoolKind::Average { count_include_pad: true } => taps.padded,
+            _ => taps.count,
+        }
+    }
+
+    /// How many taps a mean is divided by.
+    #[inline(always)]
+    fn counted<R: Reduce>(&self, rows: Taps, columns: Taps) -> usize {
+        match self.spec.kind {
+            PoolKind::Average { count_include_pad: true } if R::COUNT_ALL => {
+                self.spec.kernel[0] * self.spec.kernel[1]
+            }
+            _ => self.of_axis(rows) * self.of_axis(columns),
+        }
     }
 }
 
@@ -154,6 +196,8 @@ pub(crate) trait Reduce: Copy {
     type Out: Copy;
     /// Whether a mean that counts padding counts every tap of the window, also those beyond the padding.
     const COUNT_ALL: bool = false;
+    /// Whether taps may be added in any order: integers are, exactly.
+    const ANY_ORDER: bool = false;
     /// Whether each row of taps is summed by itself first: keeps the error of long f32 sums small.
     const BY_ROWS: bool = false;
     fn start(&self) -> Self::Sum;
@@ -163,6 +207,30 @@ pub(crate) trait Reduce: Copy {
     /// All channels of one result by a kernel of the reduction's own, if the machine has one; says whether it has run.
     #[inline(always)]
     fn pixel(
+        &self,
+        _level: Level,
+        _window: &Window,
+        _x: &[Self::In],
+        _taps: [Taps; 2],
+        _counted: usize,
+        _out: &mut [Self::Out],
+    ) -> bool {
+        false
+    }
+    /// What an element beside a plane is, so that it changes no result but its number of taps; `None` where lines have no kernel.
+    #[inline(always)]
+    fn beside(&self) -> Option<Self::In> {
+        None
+    }
+    /// The result of a sum that was divided by 1, of so many taps, one at least.
+    #[inline(always)]
+    fn divided(&self, sum: Self::Out, _taps: f32) -> Self::Out {
+        sum
+    }
+    /// Neighbouring results of a row of a plane, all of whose taps lie inside, by a kernel of the reduction's own; `taps` are those
+    /// of the first.
+    #[inline(always)]
+    fn line(
         &self,
         _level: Level,
         _window: &Window,
@@ -235,50 +303,129 @@ fn chunk<R: Reduce, const N: usize, const LONG: bool>(
     }
 }
 
+/// All channels of one result. Windows that take `long` look whether the work is stopped.
+#[inline(always)]
+fn result<R: Reduce>(
+    machine: Level,
+    reduce: R,
+    window: &Window,
+    x: &[R::In],
+    rows: Taps,
+    ow: usize,
+    long: bool,
+    out: &mut [R::Out],
+) {
+    let map = window.map;
+    let taps = window.taps(1, map.w, ow);
+    let counted = window.counted::<R>(rows, taps);
+    let rows = if taps.count == 0 { Taps { count: 0, ..rows } } else { rows };
+    if !long && reduce.pixel(machine, window, x, [rows, taps], counted, out) {
+        return;
+    }
+    let mut c = 0;
+    macro_rules! chunks {
+        ($($size:literal),*) => {$(
+            while map.c - c >= $size {
+                let x = x.get(c..).unwrap_or_default();
+                if long {
+                    chunk::<R, $size, true>(reduce, window, x, rows, taps, counted, &mut out[c..]);
+                } else {
+                    chunk::<R, $size, false>(reduce, window, x, rows, taps, counted, &mut out[c..]);
+                }
+                c += $size;
+            }
+        )*};
+    }
+    // Accumulators that fit registers: more of them when they are bytes.
+    if size_of::<R::Sum>() == 1 {
+        chunks!(64);
+    } else {
+        chunks!(32);
+    }
+    chunks!(16, 4, 1);
+}
+
 multiversion! {
     /// One output row; `x` starts at the image's first element.
     fn row_of[R: Reduce](machine: Level, reduce: R, window: &Window, x: &[R::In], oh: usize, out: &mut [R::Out], columns: usize, stride: usize) {
         let map = window.map;
-        let include_pad = match window.spec.kind {
-            PoolKind::Average { count_include_pad } => count_include_pad,
-            PoolKind::Max => false,
-        };
         let rows = window.taps(0, map.h, oh);
         let window_taps = window.spec.kernel[0].saturating_mul(window.spec.kernel[1]);
         let long = window_taps > SPAN / 64;
         for part in spans(columns, window_taps.saturating_mul(map.c)) {
             for ow in part {
-                let taps = window.taps(1, map.w, ow);
-                let counted =
-                    if include_pad && R::COUNT_ALL {
-                    window.spec.kernel[0] * window.spec.kernel[1]
-                } else if include_pad { rows.padded * taps.padded } else { rows.count * taps.count };
-                let rows = if taps.count == 0 { Taps { count: 0, ..rows } } else { rows };
-                let out = &mut out[ow * stride..][..map.c];
-                if !long && reduce.pixel(machine, window, x, [rows, taps], counted, out) {
+                result(machine, reduce, window, x, rows, ow, long, &mut out[ow * stride..][..map.c]);
+            }
+        }
+    }
+}
+
+multiversion! {
+    /// Rows `first` and behind of all planes' outputs, one below the other, `height` of each plane.
+    fn rows_of_planes[R: Reduce](
+        machine: Level, reduce: R, window: &Window, x: &[R::In], first: usize, extents: [usize; 2], out: &mut [R::Out],
+    ) {
+        let (map, [height, columns]) = (window.map, extents);
+        let inside = window.inside(columns);
+        let left = window.taps(1, map.w, inside.start);
+        let (mut plane, mut oh) = (first / height, first % height);
+        // Where windows are cut: some rows of a plane with what is beside them, and the window over those.
+        let mut band = [x[0]; BAND];
+        let (mut held, mut held_plane) = (0..0, plane);
+        let mut across = [0.0; BAND];
+        for (ow, across) in across.iter_mut().enumerate().take(columns) {
+            *across = window.of_axis(window.taps(1, map.w, ow)) as f32;
+        }
+        let width = (columns - 1) * window.spec.stride[1] + (window.spec.kernel[1] - 1) * window.spec.dilation[1] + 1;
+        let beside = if inside == (0..columns) { None } else { reduce.beside() };
+        let wide = Window { map: Nhwc { w: width, stride_h: width, ..map }, ..*window };
+        let whole = Taps { first: 0, count: window.spec.kernel[1], padded: window.spec.kernel[1] };
+        for out in out.chunks_exact_mut(columns) {
+            let x = x.get(plane * map.stride_n..).unwrap_or_default();
+            let rows = window.taps(0, map.h, oh);
+            let reach = rows.first..rows.first + (rows.count.max(1) - 1) * window.spec.dilation[0] + 1;
+            let beside = beside.filter(|_| rows.count > 0 && reach.len().saturating_mul(width) <= BAND);
+            if let Some(beside) = beside {
+                if held_plane != plane || reach.start < held.start || held.end < reach.end {
+                    (held, held_plane) = (reach.start..map.h.min(reach.start + BAND / width), plane);
+                    for (line, row) in band.chunks_exact_mut(width).zip(held.clone()) {
+                        let x = &x[row * map.stride_h..][..map.w];
+                        let (before, rest) = line.split_at_mut(window.spec.pad[1].min(width));
+                        let (own, behind) = rest.split_at_mut(map.w.min(rest.len()));
+                        before.fill(beside);
+                        own.copy_from_slice(&x[..own.len()]);
+                        behind.fill(beside);
+                    }
+                }
+                let own = Taps { first: rows.first - held.start, ..rows };
+                if reduce.line(machine, &wide, &band, [own, whole], 1, out) {
+                    let down = window.of_axis(rows) as f32;
+                    for (out, &across) in out.iter_mut().zip(&across) {
+                        let taps = down * across;
+                        *out = reduce.divided(*out, if taps > 1.0 { taps } else { 1.0 });
+                    }
+                    oh += 1;
+                    if oh == height {
+                        (plane, oh) = (plane + 1, 0);
+                    }
                     continue;
                 }
-                let mut c = 0;
-                macro_rules! chunks {
-                    ($($size:literal),*) => {$(
-                        while map.c - c >= $size {
-                            let x = x.get(c..).unwrap_or_default();
-                            if long {
-                                chunk::<R, $size, true>(reduce, window, x, rows, taps, counted, &mut out[c..]);
-                            } else {
-                                chunk::<R, $size, false>(reduce, window, x, rows, taps, counted, &mut out[c..]);
-                            }
-                            c += $size;
-                        }
-                    )*};
+            }
+            let counted = window.counted::<R>(rows, left);
+            let done = !inside.is_empty()
+                && reduce.line(machine, window, x, [rows, left], counted, &mut out[inside.clone()]);
+            let border = if done { inside.start } else { columns };
+            for ow in 0..border {
+                result(machine, reduce, window, x, rows, ow, false, &mut out[ow..=ow]);
+            }
+            if done {
+                for ow in inside.end..columns {
+                    result(machine, reduce, window, x, rows, ow, false, &mut out[ow..=ow]);
                 }
-                // Accumulators that fit registers: more of them when they are bytes.
-                if size_of::<R::Sum>() == 1 {
-                    chunks!(64);
-                } else {
-                    chunks!(32);
-                }
-                chunks!(16, 4, 1);
+            }
+            oh += 1;
+            if oh == height {
+                (plane, oh) = (plane + 1, 0);
             }
         }
     }
@@ -304,11 +451,146 @@ where
     Error::check_len("input", x.len(), in_map.span())?;
     parallel::check_output(y, out_map)?;
     let window = Window::new(*spec, in_map, out_map)?;
+    if in_map.c == 1 && in_map.stride_w == 1 && out_map.is_dense() && out_map.elements() > 0 {
+        planes(level, reduce, &window, x, y, out_map, pool);
+        return Ok(());
+    }
     parallel::rows(pool, y, out_map, &|n, oh, row| {
         let image = x.get(n * in_map.stride_n..).unwrap_or_default();
         row_of(level, level, reduce, &window, image, oh, row, out_map.w, out_map.stride_w);
     });
     Ok(())
+}
+
+/// Elements of rows with what is beside them.
+const BAND: usize = 2048;
+
+/// Elements of a plane that are added side by side.
+const TOGETHER: usize = 64;
+
+multiversion! {
+    /// Rows of a plane, each summed by itself from left to right: several side by side, so that one waits for its last element while
+    /// the others go on.
+    fn add_rows[R: Reduce](reduce: R, x: &[R::In], columns: usize, sum: R::Sum) -> R::Sum {
+        const ROWS: usize = 8;
+        let (mut sum, rows) = (sum, x.len() / columns);
+        let mut first = 0;
+        while first < rows {
+            // Of fewer rows the last one is summed several times.
+            let count = if rows - first < ROWS { rows - first } else { ROWS };
+            macro_rules! row {
+                ($index:literal) => {
+                    &x[(first + if $index < count { $index } else { count - 1 }) * columns..][..columns]
+                };
+            }
+            let [a, b, c, d] = [row!(0), row!(1), row!(2), row!(3)];
+            let [e, f, g, h] = [row!(4), row!(5), row!(6), row!(7)];
+            let mut sums = [reduce.start(); ROWS];
+            for i in 0..columns {
+                sums[0] = reduce.add(sums[0], a[i]);
+                sums[1] = reduce.add(sums[1], b[i]);
+                sums[2] = reduce.add(sums[2], c[i]);
+                sums[3] = reduce.add(sums[3], d[i]);
+                sums[4] = reduce.add(sums[4], e[i]);
+                sums[5] = reduce.add(sums[5], f[i]);
+                sums[6] = reduce.add(sums[6], g[i]);
+                sums[7] = reduce.add(sums[7], h[i]);
+            }
+            for row in &sums[..count] {
+                sum = reduce.join(sum, *row);
+            }
+            first += ROWS;
+        }
+        sum
+    }
+}
+
+multiversion! {
+    fn add_all[R: Reduce](reduce: R, x: &[R::In], sums: &mut [R::Sum; TOGETHER]) {
+        let (whole, rest) = x.as_chunks::<TOGETHER>();
+        // In registers.
+        let mut own = *sums;
+        for x in whole {
+            for (sum, &x) in own.iter_mut().zip(x) {
+                *sum = reduce.add(*sum, x);
+            }
+        }
+        for (sum, &x) in own.iter_mut().zip(rest) {
+            *sum = reduce.add(*sum, x);
+        }
+        *sums = own;
+    }
+}
+
+/// Planes: what lies beside each other are columns, not channels.
+fn planes<R: Reduce + Sync>(
+    level: Level,
+    reduce: R,
+    window: &Window,
+    x: &[R::In],
+    y: &mut [R::Out],
+    out_map: Nhwc,
+    pool: &Pool,
+) where
+    R::In: Sync,
+    R::Out: Send,
+{
+    let Nhwc { n, h, w, .. } = out_map;
+    if R::BY_ROWS && window.is_whole(out_map) {
+        let Nhwc { h, w: columns, stride_n, .. } = window.map;
+        let shared = Shared::new(y);
+        parallel::ranges(pool, n, GRAIN.div_ceil(h * columns), &|range| {
+            for plane in range {
+                let mut sum = reduce.start();
+                for part in spans(h, columns) {
+                    let rows = &x[plane * stride_n + part.start * columns..][..part.len() * columns];
+                    sum = add_rows(level, reduce, rows, columns, sum);
+                }
+                // SAFETY: one result of a dense map with one per plane.
+                let out = unsafe { shared.piece(plane, 1) };
+                out[0] = reduce.finish(sum, h * columns);
+            }
+        });
+        return;
+    }
+    if R::ANY_ORDER && window.is_whole(out_map) {
+        let Nhwc { stride_n, .. } = window.map;
+        let len = window.map.h * window.map.w;
+        let taps = [0, 1].map(|axis| window.taps(axis, [window.map.h, window.map.w][axis], 0));
+        let counted = window.counted::<R>(taps[0], taps[1]);
+        let shared = Shared::new(y);
+        parallel::ranges(pool, n, GRAIN.div_ceil(len), &|range| {
+            for plane in range {
+                let mut sums = [reduce.start(); TOGETHER];
+                for part in spans(len, 1) {
+                    add_all(level, reduce, &x[plane * stride_n..][part], &mut sums);
+                }
+                let sum = sums[1..].iter().fold(sums[0], |sum, &own| reduce.join(sum, own));
+                // SAFETY: one result of a dense map with one per plane.
+                let out = unsafe { shared.piece(plane, 1) };
+                out[0] = reduce.finish(sum, counted);
+            }
+        });
+        return;
+    }
+    let taps = window.spec.kernel[0].saturating_mul(window.spec.kernel[1]).saturating_mul(w);
+    if taps > SPAN || x.is_empty() {
+        // A row by itself may take long, or there is none.
+        parallel::rows(pool, y, out_map, &|n, oh, row| {
+            let image = x.get(n * window.map.stride_n..).unwrap_or_default();
+            row_of(level, level, reduce, window, image, oh, row, w, 1);
+        });
+        return;
+    }
+    let shared = Shared::new(y);
+    parallel::ranges(pool, n * h, GRAIN.div_ceil(taps), &|range| {
+        for part in spans(range.len(), taps) {
+            let first = range.start + part.start;
+            // SAFETY: ranges are disjoint, and rows of a dense map one behind the other; its span was checked.
+            let out = unsafe { shared.piece(first * w, part.len() * w) };
+            rows_of_planes(level, level, reduce, window, x, first, [h, w], out);
+        }
+    });
 }
 
 #[derive(Clone, Copy)]
@@ -320,6 +602,7 @@ impl Reduce for MaxBytes {
     type In = u8;
     type Sum = u8;
     type Out = u8;
+    const ANY_ORDER: bool = true;
     #[inline(always)]
     fn start(&self) -> u8 {
         0
@@ -405,6 +688,7 @@ impl Reduce for MeanBytes {
     type In = u8;
     type Sum = i32;
     type Out = u8;
+    const ANY_ORDER: bool = true;
     #[inline(always)]
     fn start(&self) -> i32 {
         0
@@ -453,6 +737,7 @@ impl Reduce for PlainMeanBytes {
     type In = u8;
     type Sum = i32;
     type Out = u8;
+    const ANY_ORDER: bool = true;
     const COUNT_ALL: bool = true;
     #[inline(always)]
     fn start(&self) -> i32 {
@@ -500,6 +785,7 @@ impl Reduce for FixedMeanBytes {
     type In = u8;
     type Sum = i32;
     type Out = u8;
+    const ANY_ORDER: bool = true;
     const COUNT_ALL: bool = true;
     #[inline(always)]
     fn start(&self) -> i32 {
@@ -573,6 +859,7 @@ impl Reduce for MaxWords {
     type In = i16;
     type Sum = i16;
     type Out = i16;
+    const ANY_ORDER: bool = true;
     #[inline(always)]
     fn start(&self) -> i16 {
         i16::MIN
@@ -636,6 +923,7 @@ impl Reduce for Q16Pool {
     type In = i16;
     type Sum = i64;
     type Out = i16;
+    const ANY_ORDER: bool = true;
     const COUNT_ALL: bool = true;
     #[inline(always)]
     fn start(&self) -> i64 {

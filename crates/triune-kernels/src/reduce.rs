@@ -389,13 +389,16 @@ multiversion! {
                 }
             }
         });
-        let mut width = LANES;
-        while width > 1 {
-            width /= 2;
-            for lane in 0..width {
-                lanes[lane] = fold.join(lanes[lane], lanes[lane + width]);
-            }
+        // Each width a constant, for which the loop becomes vectors.
+        macro_rules! halve {
+            ($($width:literal),*) => {$(
+                for lane in 0..$width {
+                    lanes[lane] = fold.join(lanes[lane], lanes[lane + $width]);
+                }
+            )*};
         }
+        const { assert!(LANES == 16) };
+        halve!(8, 4, 2, 1);
         fold.finish(lanes[0])
     }
 }

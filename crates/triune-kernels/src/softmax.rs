@@ -54,6 +54,17 @@ fn tree(mut lanes: [f32; LANES]) -> f32 {
 ///
 /// Errors: slices that do not have the shape's number of elements.
 pub fn softmax(isa: Isa, shape: AxisShape, x: &[f32], y: &mut [f32], pool: &Pool) -> Result<(), Error> {
+    along(isa, false, shape, x, y, pool)
+}
+
+/// y = x − max − ln Σ exp(x − max) along the axis: the difference, the logarithm and what is left are rounded one after the other.
+///
+/// Errors: as [`softmax`].
+pub fn log_softmax(isa: Isa, shape: AxisShape, x: &[f32], y: &mut [f32], pool: &Pool) -> Result<(), Error> {
+    along(isa, true, shape, x, y, pool)
+}
+
+fn along(isa: Isa, log: bool, shape: AxisShape, x: &[f32], y: &mut [f32], pool: &Pool) -> Result<(), Error> {
     let elements = shape.elements()?;
     Error::check_eq("input", elements, x.len())?;
     Error::check_eq("output", elements, y.len())?;
@@ -69,23 +80,27 @@ pub fn softmax(isa: Isa, shape: AxisShape, x: &[f32], y: &mut [f32], pool: &Pool
             // SAFETY: blocks are disjoint and inside of the slice.
             let y = unsafe { shared.piece(outer * block, block) };
             if shape.inner == 1 {
-                softmax_row(level, x, y);
+                softmax_row(level, log, x, y);
             } else {
-                softmax_columns(level, shape.len, shape.inner, x, y);
+                softmax_columns(level, log, shape.len, shape.inner, x, y);
             }
         }
     });
     Ok(())
 }
 
-fn softmax_row(level: Level, x: &[f32], y: &mut [f32]) {
+fn softmax_row(level: Level, log: bool, x: &[f32], y: &mut [f32]) {
     let largest = largest(level, x);
     let mut sums = [0.0; LANES];
     for part in spans(x.len().div_ceil(LANES), LANES) {
         let part = part.start * LANES..x.len().min(part.end * LANES);
         exp_and_sums(level, &x[part.clone()], largest, &mut y[part], &mut sums);
     }
-    divide(level, y, tree(sums));
+    if log {
+        subtract(level, x, largest, logarithm(tree(sums)), y);
+    } else {
+        divide(level, y, tree(sums));
+    }
 }
 
 multiversion! {
@@ -129,6 +144,20 @@ multiversion! {
     }
 }
 
+fn logarithm(sum: f32) -> f32 {
+    exact::log(f64::from(sum)) as f32
+}
+
+multiversion! {
+    fn subtract(x: &[f32], largest: f32, rest: f32, y: &mut [f32]) {
+        for part in spans(y.len(), 1) {
+            for (y, &x) in y[part.clone()].iter_mut().zip(&x[part]) {
+                *y = (x - largest) - rest;
+            }
+        }
+    }
+}
+
 multiversion! {
     fn divide(y: &mut [f32], sum: f32) {
         for part in spans(y.len(), 1) {
@@ -140,21 +169,21 @@ multiversion! {
 }
 
 multiversion! {
-    fn softmax_columns(len: usize, inner: usize, x: &[f32], y: &mut [f32]) {
+    fn softmax_columns(log: bool, len: usize, inner: usize, x: &[f32], y: &mut [f32]) {
         for block in spans(inner.div_ceil(COLUMNS), len.saturating_mul(COLUMNS)).flatten() {
             let first = block * COLUMNS;
             // The common width is a constant, for which the loops over columns become vectors.
             if inner - first >= COLUMNS {
-                columns(len, inner, first, COLUMNS, x, y);
+                columns(log, len, inner, first, COLUMNS, x, y);
             } else {
-                columns(len, inner, first, inner - first, x, y);
+                columns(log, len, inner, first, inner - first, x, y);
             }
         }
     }
 }
 
 #[inline(always)]
-fn columns(len: usize, inner: usize, first: usize, width: usize, x: &[f32], y: &mut [f32]) {
+fn columns(log: bool, len: usize, inner: usize, first: usize, width: usize, x: &[f32], y: &mut [f32]) {
     let mut largest = [f32::NEG_INFINITY; COLUMNS];
     for part in spans(len, COLUMNS) {
         for i in part {
@@ -176,6 +205,19 @@ fn columns(len: usize, inner: usize, first: usize, width: usize, x: &[f32], y: &
         }
     }
     let sums: [f32; COLUMNS] = std::array::from_fn(|column| tree(sums.map(|lane| lane[column])));
+    if log {
+        let sums = sums.map(logarithm);
+        for part in spans(len, COLUMNS) {
+            for i in part {
+                let at = i * inner + first;
+                let (x, y) = (&x[at..][..width], &mut y[at..][..width]);
+                for column in 0..width {
+                    y[column] = (x[column] - largest[column]) - sums[column];
+                }
+            }
+        }
+        return;
+    }
     for part in spans(len, COLUMNS) {
         for i in part {
             for (y, sum) in y[i * inner + first..][..width].iter_mut().zip(sums) {

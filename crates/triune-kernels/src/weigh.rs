@@ -1,6 +1,8 @@
 //! Weighted sums of elements that are picked by index: samples between pixels, columns that become images again.
 
-use crate::cancel::spans;
+#![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
+
+use crate::cancel::{Pace, spans};
 use crate::dispatch::{Level, multiversion};
 use crate::parallel::{GRAIN, Shared};
 use crate::{Error, Isa, Pool};
@@ -77,6 +79,11 @@ pub fn weigh(
     if [batch, channels, count].contains(&0) {
         return Ok(());
     }
+    // Neighbours that are neighbours of each other: nothing has to be brought side by side.
+    let by_runs = factors.is_none()
+        && spec.by_lanes()
+        && count <= spec.elements.saturating_mul(LANES)
+        && runs_of(level, indices, count).saturating_mul(LONG) <= own;
     let lanes = if spec.by_lanes() { LANES } else { 1 };
     let blocks = channels.div_ceil(lanes);
     let (out, scratch) = (Shared::new(out), Shared::new(scratch));
@@ -99,6 +106,17 @@ pub fn weigh(
         }
         // SAFETY: no two tasks of one run have the same worker at the same time; the length was checked.
         let turned = unsafe { scratch.piece(worker * elements * LANES, elements * LANES) };
+        if by_runs {
+            // SAFETY: a task has channels of its own, within the slice that was checked.
+            let out = unsafe { out.piece(to, width * count) };
+            out.fill(0.0);
+            let seen = &mut turned[..count];
+            seen.fill(0.0);
+            for tap in spans(taps, count.saturating_mul(width)).flatten() {
+                add_runs(level, x, elements, &indices[tap * count..][..count], seen, out);
+            }
+            return;
+        }
         turn(level, x, elements, turned);
         for part in spans(count, taps.saturating_mul(LANES)) {
             for first in part.clone().step_by(LANES) {
@@ -131,6 +149,95 @@ multiversion! {
             largest = if index > largest { index } else { largest };
         }
         largest
+    }
+}
+
+/// Neighbours that a run has at least, on average, so that runs are taken as such.
+const LONG: usize = 8;
+
+/// Neighbours that are looked at together: a loop that leaves is not vectorised.
+const AHEAD: usize = 8;
+
+/// For counting runs, pieces of which are runs as well.
+const NOTHING_SEEN: [f32; 256] = [0.0; 256];
+
+/// How many of the first results take neighbouring elements, or none of them any, and all have been `seen` or none.
+#[inline(always)]
+fn run(indices: &[i32], seen: &[f32]) -> usize {
+    let (Some(&first), Some(&own)) = (indices.first(), seen.first()) else { return 0 };
+    let step = i32::from(first >= 0);
+    let mut len = 1;
+    while len + AHEAD <= indices.len() {
+        let (ahead, seen) = (&indices[len..][..AHEAD], &seen[len..][..AHEAD]);
+        let next = first.wrapping_add(step * len as i32);
+        let mut all = true;
+        for k in 0..AHEAD {
+            // Any negative index is none.
+            let expected = next.wrapping_add(step * k as i32);
+            all &= (ahead[k].max(-1) == expected.max(-1)) & (seen[k] == own);
+        }
+        if !all {
+            break;
+        }
+        len += AHEAD;
+    }
+    while len < indices.len() {
+        let expected = first.wrapping_add(step * len as i32);
+        if indices[len].max(-1) != expected.max(-1) || seen[len] != own {
+            break;
+        }
+        len += 1;
+    }
+    len
+}
+
+multiversion! {
+    /// Runs of all taps.
+    fn runs_of(indices: &[i32], count: usize) -> usize {
+        let mut runs = 0;
+        for tap in indices.chunks_exact(count) {
+            for part in spans(count, 1) {
+                let mut tap = &tap[part];
+                while !tap.is_empty() {
+                    let most = tap.len().min(NOTHING_SEEN.len());
+                    tap = &tap[run(&tap[..most], &NOTHING_SEEN[..most])..];
+                    runs += 1;
+                }
+            }
+        }
+        runs
+    }
+}
+
+multiversion! {
+    /// Adds the elements of one tap to the results of all channels: the first one of a result is none that is added, since a zero
+    /// would lose its sign.
+    fn add_runs(x: &[f32], elements: usize, indices: &[i32], seen: &mut [f32], out: &mut [f32]) {
+        let count = indices.len();
+        let (mut at, mut pace) = (0, Pace::new());
+        while at < count {
+            let len = run(&indices[at..], &seen[at..]);
+            if pace.stops(len.saturating_mul(out.len() / count)) {
+                return;
+            }
+            if let Ok(from) = usize::try_from(indices[at]) {
+                let first = seen[at] == 0.0;
+                for (x, out) in x.chunks_exact(elements).zip(out.chunks_exact_mut(count)) {
+                    let (x, out) = (&x[from..][..len], &mut out[at..][..len]);
+                    if first {
+                        out.copy_from_slice(x);
+                    } else {
+                        for (out, &x) in out.iter_mut().zip(x) {
+                            *out += x;
+                        }
+                    }
+                }
+                for seen in &mut seen[at..][..len] {
+                    *seen = 1.0;
+                }
+            }
+            at += len;
+        }
     }
 }
 

@@ -64,6 +64,27 @@ fn cases() -> Vec<Case> {
         let out_map = gapped(2, [extent(0), extent(1)], c, [gaps[2], gaps[0], gaps[1]]);
         cases.push(Case { spec, in_map, out_map });
     }
+    // Planes, whose columns lie beside each other as channels do: narrower and wider than vectors, windows that are cut on both
+    // sides, and one that is all of a plane.
+    for round in 0..90 {
+        let whole = round % 15 == 0;
+        let size = [random.between(1, 6), [1, 2, 5, 9, 16, 17, 31, 33, 64, 70, 150][round % 11]];
+        let free = [random.between(1, 3), random.between(1, 4)];
+        let spec = PoolSpec {
+            kernel: if whole { size } else { free },
+            stride: [random.between(1, 2), 1 + round / 3 % 3],
+            dilation: if whole { [1; 2] } else { [random.between(1, 2), random.between(1, 2)] },
+            pad: if whole { [0; 4] } else { [(); 4].map(|()| random.below(3)) },
+            kind: kinds[round % 3],
+        };
+        let extent = |axis: usize| {
+            let all = (size[axis] + spec.pad[axis] + spec.pad[axis + 2]).div_ceil(spec.stride[axis]);
+            if whole { 1 } else { all }
+        };
+        let in_map = Nhwc { stride_h: size[1] + round % 2, ..gapped(3, size, 1, [0; 3]) };
+        let in_map = Nhwc { stride_n: in_map.h * in_map.stride_h + 2, ..in_map };
+        cases.push(Case { spec, in_map, out_map: gapped(3, [extent(0), extent(1)], 1, [0; 3]) });
+    }
     cases
 }
 
@@ -282,8 +303,14 @@ fn byte_averages_of_fixed_point_equal_one_window_at_a_time() {
 fn global_pools_equal_their_formulas() {
     let mut random = Random(17);
     let average = PoolKind::Average { count_include_pad: false };
-    for (c, size) in [(1, [1, 1]), (37, [7, 7]), (64, [3, 5]), (130, [1, 9])] {
-        let in_map = gapped(2, size, c, [1, 0, 2]);
+    for (c, size, gaps) in [
+        (1, [1, 1], [1, 0, 2]),
+        (1, [9, 33], [0; 3]),
+        (37, [7, 7], [1, 0, 2]),
+        (64, [3, 5], [1, 0, 2]),
+        (130, [1, 9], [1, 0, 2]),
+    ] {
+        let in_map = gapped(2, size, c, gaps);
         let out_map = gapped(2, [1, 1], c, [0, 0, 3]);
         let x = random.bytes(in_map.span());
         let floats = random.floats(in_map.span());

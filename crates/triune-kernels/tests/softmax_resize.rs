@@ -7,7 +7,7 @@ mod pinned;
 mod resized;
 
 use common::{gapped, indices, isas, same_bits};
-use triune_kernels::{AxisShape, Isa, Nhwc, Pool, Q8, QSoftmax, Resize, ResizeSpec, softmax};
+use triune_kernels::{AxisShape, Isa, Nhwc, Pool, Q8, QSoftmax, Resize, ResizeSpec, log_softmax, softmax};
 use triune_tensor::function::{CoordinateMode, NearestMode, ResizeMode};
 use triune_testing::Random;
 
@@ -48,6 +48,38 @@ fn softmax_is_accurate_and_independent_of_layout_and_machine() {
     assert!(softmax(Isa::best(), shape, &[0.0; 4], &mut [0.0; 3], &Pool::new(1)).is_err());
     let huge = AxisShape { outer: usize::MAX, len: 4, inner: 1 };
     assert!(softmax(Isa::best(), huge, &[0.0; 4], &mut [0.0; 4], &Pool::new(1)).is_err());
+}
+
+/// Against f64, in rows and in columns, with elements so far below the largest that their shares are 0.
+#[test]
+fn logarithms_of_a_softmax_are_accurate_and_independent_of_layout_and_machine() {
+    let mut random = Random(72);
+    for (outer, len, inner) in
+        [(3, 1, 1), (2, 10, 1), (5, 1000, 1), (2, 21, 7), (3, 33, 40), (0, 4, 1), (1, 0, 3)]
+    {
+        let shape = AxisShape { outer, len, inner };
+        let x: Vec<f32> = random.floats(outer * len * inner).iter().map(|x| x * 300.0).collect();
+        let mut first = None;
+        for (isa, threads) in isas().into_iter().flat_map(|isa| [(isa, 1), (isa, 2)]) {
+            let mut y = vec![0.0; x.len()];
+            log_softmax(isa, shape, &x, &mut y, &Pool::new(threads)).unwrap();
+            for o in 0..outer {
+                for i in 0..inner {
+                    let at = |t: usize| (o * len + t) * inner + i;
+                    let largest = (0..len).map(|t| x[at(t)]).fold(f32::NEG_INFINITY, f32::max);
+                    let difference = |t: usize| f64::from(x[at(t)]) - f64::from(largest);
+                    let sum: f64 = (0..len).map(|t| difference(t).exp()).sum();
+                    for t in 0..len {
+                        let exact = difference(t) - sum.ln();
+                        assert!((f64::from(y[at(t)]) - exact).abs() <= 2e-7 * (1.0 + exact.abs()), "{exact}");
+                    }
+                }
+            }
+            same_bits(first.get_or_insert_with(|| y.clone()), &y, "logarithms");
+        }
+    }
+    let shape = AxisShape { outer: 1, len: 4, inner: 1 };
+    assert!(log_softmax(Isa::best(), shape, &[0.0; 3], &mut [0.0; 4], &Pool::new(1)).is_err());
 }
 
 #[test]

@@ -51,6 +51,45 @@ fn sums_of_picked_elements() {
     }
 }
 
+/// Windows' columns put together: runs of neighbours between results without any, shorter and longer than what is looked at at
+/// once, with zeros of either sign, of which a first one keeps its own.
+#[test]
+fn runs_of_neighbours() {
+    let mut random = Random(72);
+    for (channels, elements, count, taps) in
+        [(4, 200, 150, 3), (19, 90, 400, 5), (16, 64, 1000, 2), (5, 300, 7, 4)]
+    {
+        let spec = WeighSpec { batch: 2, channels, elements, count, taps, shared: true };
+        let mut indices = Vec::new();
+        while indices.len() < taps * count {
+            let len = random.between(8, 60).min(elements);
+            let first = random.below(elements - len + 1) as i32;
+            let none = random.below(3) == 0;
+            indices.extend((0..len as i32).map(|at| if none { -1 - at % 2 } else { first + at }));
+        }
+        indices.truncate(taps * count);
+        let x: Vec<f32> =
+            (0..2 * channels * elements).map(|_| [-0.0, 0.0, -1.25, 3e-8][random.below(4)]).collect();
+        let mut wanted = vec![0.0_f32; 2 * channels * count];
+        for (at, wanted) in wanted.iter_mut().enumerate() {
+            let picked = (0..taps).map(|tap| indices[tap * count + at % count]).filter(|index| *index >= 0);
+            for (number, index) in picked.enumerate() {
+                let x = x[at / count * elements + index as usize];
+                *wanted = if number == 0 { x } else { *wanted + x };
+            }
+        }
+        for isa in Isa::available() {
+            for pool in [1, 3].map(Pool::new) {
+                let mut scratch = vec![f32::NAN; spec.scratch_floats(pool.threads())];
+                let mut out = vec![f32::NAN; wanted.len()];
+                weigh(isa, &spec, &x, &indices, None, &mut out, &mut scratch, &pool).unwrap();
+                let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+                assert_eq!(bits(&out), bits(&wanted), "{spec:?} {isa:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn refuses() {
     let spec = WeighSpec { batch: 1, channels: 4, elements: 3, count: 2, taps: 2, shared: false };
