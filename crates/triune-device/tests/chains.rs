@@ -6,7 +6,9 @@ use common::{Bench, Constants, INPUT, OUTPUT, SCRATCH, memory, operand};
 use proptest::prelude::*;
 use triune_device::{
     Addr, Command, Decoded, FeatureMap, Inputs, Outputs,
-    command::{Binary, Convert, FBinary, FNorm, FSoftmax, FUnary, Operand, Quantize, Reduce, Select},
+    command::{
+        Binary, Convert, FBinary, FNorm, FSoftmax, FTriple, FUnary, Operand, Quantize, Reduce, Select,
+    },
     exec::StepView,
 };
 use triune_kernels::{Isa, Pool};
@@ -88,6 +90,7 @@ impl Drawn {
             6 => FSoftmax { input: at(a), output: at(to), dims: [ROWS, COLUMNS, 1] }.into(),
             7 => Binary { dims: DIMS, kind: BinaryKind::Less, a: x, b: y, output: bytes(output) }.into(),
             8 => Select { dims: DIMS, condition: bytes(x), a: y, b: output, output }.into(),
+            15 => FTriple { dims: DIMS, then: BinaryKind::Add, a: x, b: y, c: output, output }.into(),
             // A sum for each row, or for each column, between the rows.
             12 | 13 => {
                 let row =

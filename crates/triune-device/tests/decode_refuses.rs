@@ -7,9 +7,9 @@ mod samples;
 use common::{Bench, CONSTANTS, INPUT, OUTPUT, SCRATCH, input, operand, output, quant};
 use samples::{
     MAP, ONES, ZEROS, argreduce, binary, blend, constants, convert, copy, dequantize, fbinary, fconv, fill,
-    fmatmul, fnorm, from, fsoftmax, funary, gpool, imatmul, order, params, pool, put, qadd, qconv, qmatmul,
-    qmul, qnorm, qsoftmax, quantize, quantizeby, recurrence, reduce, resize, running, select, table, take,
-    tmatmul, to, warp, weigh,
+    flogsoftmax, fmatmul, fnorm, from, fsoftmax, ftriple, funary, gpool, imatmul, order, params, pool, put,
+    qadd, qconv, qmatmul, qmul, qnorm, qsoftmax, quantize, quantizeby, recurrence, reduce, resize, running,
+    select, table, take, tmatmul, to, warp, weigh,
 };
 use triune_device::{
     Addr, Command, Error,
@@ -40,6 +40,8 @@ fn right() -> Vec<Command> {
         blend().into(),
         fnorm().into(),
         fsoftmax().into(),
+        flogsoftmax().into(),
+        ftriple().into(),
         resize().into(),
         warp().into(),
         recurrence().into(),
@@ -162,6 +164,12 @@ fn addresses() -> Vec<Row> {
         fnorm() => input, "input";
         fnorm() => output, "output";
         fsoftmax() => input, "input";
+        flogsoftmax() => input, "input";
+        flogsoftmax() => output, "output";
+        ftriple() => a.addr, "a";
+        ftriple() => b.addr, "b";
+        ftriple() => c.addr, "c";
+        ftriple() => output.addr, "output";
         fsoftmax() => output, "output";
         resize() => input.addr, "input";
         resize() => output.addr, "output";
@@ -265,6 +273,8 @@ fn places() -> Vec<Row> {
         blend() => output.addr, "output";
         fnorm() => output, "output";
         fsoftmax() => output, "output";
+        flogsoftmax() => output, "output";
+        ftriple() => output.addr, "output";
         resize() => output.addr, "output";
         warp() => output.addr, "output";
         recurrence() => output, "output";
@@ -546,6 +556,11 @@ fn own() -> Vec<Row> {
         (but(fnorm(), |c| c.gamma = Some(Addr::new(INPUT, 0))), "gamma", "not in a segment of constants"),
         (but(fnorm(), |c| c.beta = Some(Addr::new(OUTPUT, 0))), "beta", "not in a segment of constants"),
         (but(fsoftmax(), |c| c.dims[0] = 0), "input", "is 0"),
+        (but(flogsoftmax(), |c| c.dims[0] = 0), "input", "is 0"),
+        (but(ftriple(), |c| c.dims[2] = 0), "a", "extent 2 is 0"),
+        (but(ftriple(), |c| c.then = BinaryKind::Sub), "then", "it can be add or mul"),
+        (but(ftriple(), |c| c.c.dtype = I32), "c", "it can be float32"),
+        (but(ftriple(), |c| c.output.strides[5] = 0), "dims", "output elements overlap"),
         (but(qnorm(), |c| c.dtype = I16), "dtype", "it can be int8 or uint8"),
         (but(qnorm(), |c| c.dims[1] = 0), "input", "is 0"),
         (but(qnorm(), |c| c.input_quant.scale = 0.0), "input_quant.scale", "not above 0"),

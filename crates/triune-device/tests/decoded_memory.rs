@@ -12,10 +12,10 @@ use common::{Bench, CONSTANTS, Constants, INPUT, OUTPUT, input, operand, output,
 use triune_device::{
     Addr, Command, Decoded,
     command::{
-        self, AddParams, ArgReduce, Convert, Dequantize, FBinary, FConv, FMatMul, FNorm, FSoftmax, FUnary,
-        Fill, GlobalPool, IMatMul, Opcode, Order, Pool, Put, QAdd, QConv, QMatMul, QMul, QNorm, QSoftmax,
-        Quantize, QuantizeBy, Recurrence, Reduce, RequantTarget, Resize, Running, Select, TMatMul, Table,
-        Take, Warp, Weigh,
+        self, AddParams, ArgReduce, Convert, Dequantize, FBinary, FConv, FLogSoftmax, FMatMul, FNorm,
+        FSoftmax, FTriple, FUnary, Fill, GlobalPool, IMatMul, Opcode, Order, Pool, Put, QAdd, QConv, QMatMul,
+        QMul, QNorm, QSoftmax, Quantize, QuantizeBy, Recurrence, Reduce, RequantTarget, Resize, Running,
+        Select, TMatMul, Table, Take, Warp, Weigh,
     },
 };
 use triune_kernels::Isa;
@@ -96,6 +96,14 @@ fn kinds() -> Vec<Kind> {
         }),
         ("fsoftmax", || {
             FSoftmax { input: Addr::new(INPUT, 0), output: Addr::new(OUTPUT, 0), dims: [1, 16, 1] }.into()
+        }),
+        ("flogsoftmax", || {
+            FLogSoftmax { input: Addr::new(INPUT, 0), output: Addr::new(OUTPUT, 0), dims: [1, 16, 1] }.into()
+        }),
+        ("ftriple", || {
+            let [a, b, c] = [operand(Addr::new(INPUT, 0), DType::F32, DIMS); 3];
+            let output = operand(Addr::new(OUTPUT, 0), DType::F32, DIMS);
+            FTriple { dims: DIMS, then: BinaryKind::Mul, a, b, c, output }.into()
         }),
         ("qsoftmax", || {
             QSoftmax {

@@ -5,9 +5,9 @@ mod common;
 mod samples;
 
 use samples::{
-    ONES, ZEROS, argreduce, binary, convert, copy, dequantize, fbinary, fconv, fill, fmatmul, fnorm,
-    fsoftmax, funary, order, pool, put, qconv, qmatmul, qsoftmax, quantize, recurrence, reduce, resize,
-    select, table, take, warp,
+    ONES, ZEROS, argreduce, binary, convert, copy, dequantize, fbinary, fconv, fill, flogsoftmax, fmatmul,
+    fnorm, fsoftmax, ftriple, funary, order, pool, put, qconv, qmatmul, qsoftmax, quantize, recurrence,
+    reduce, resize, select, table, take, warp,
 };
 use triune_device::{
     Command, DeviceSpec,
@@ -51,6 +51,8 @@ fn bytes_of_each_command() {
         (dequantize(I32).into(), 128, 128),
         (qsoftmax().into(), 32, 32),
         (fsoftmax().into(), 128, 128),
+        (flogsoftmax().into(), 128, 128),
+        (ftriple().into(), 3 * 128, 128),
         (fnorm().into(), 128, 128),
         (FNorm { gamma: Some(ONES), ..fnorm() }.into(), 128 + 16, 128),
         (FNorm { gamma: Some(ONES), beta: Some(ZEROS), ..fnorm() }.into(), 128 + 16 + 16, 128),

@@ -521,6 +521,16 @@ commands! {
         [const; |c| dense(4, [c.dims[1]])] beta: Option<Addr>,
     }
 
+    /// The logarithm of an f32 softmax over the middle of `[outer, len, inner]`, dense: x − max − ln Σ e^(x − max).
+    FLogSoftmax = 0x0054, "flogsoftmax", makes(|c| c.dims) {
+        /// Input.
+        [in; |c| dense(4, c.dims)] input: Addr,
+        /// Output.
+        [out; |c| dense(4, c.dims)] output: Addr,
+        /// Extents: outer, len, inner.
+        dims: [u32; 3],
+    }
+
     /// Spatial resampling: nearest for any type, linear for f32 and 8 bit. 8-bit linear: weights are rounded to k·2⁻¹¹, halves
     /// to even, S = Σ k·k·(q − zero point) over the four neighbours is exact, and the result clamp(round(f32(S)·(factor·2⁻²²)) +
     /// zero point).
@@ -642,6 +652,23 @@ commands! {
         /// Taken elsewhere; of the same type.
         [in] b: Operand,
         /// Result, of the same type.
+        [out] output: Operand,
+    }
+
+    /// f32 product of two operands, to which a third one is added or by which it is multiplied, with broadcast: both results are
+    /// rounded.
+    FTriple = 0x0037, "ftriple", makes(|c| c.dims) {
+        /// Extents, outermost first; unused ones are 1.
+        dims: [u32; 6],
+        /// `add` or `mul`: what is done with the third operand.
+        then: BinaryKind,
+        /// First factor.
+        [in] a: Operand,
+        /// Second factor.
+        [in] b: Operand,
+        /// Third operand.
+        [in] c: Operand,
+        /// Result.
         [out] output: Operand,
     }
 

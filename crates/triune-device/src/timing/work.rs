@@ -420,11 +420,15 @@ fn amount(width: Width, vector: Option<VectorSpec>, command: &Command) -> Amount
             ),
             None => Amount::elementwise(elements),
         },
+        // A product, and what is done with it.
+        Command::FTriple(_) => Amount::elementwise(elements.saturating_mul(2)),
         // Three passes: maximum, exponentials and their sum, division; both sums, differences times the inverse deviation, factors
         // and addends.
-        Command::QSoftmax(_) | Command::FSoftmax(_) | Command::QNorm(_) | Command::FNorm(_) => {
-            Amount::elementwise(elements.saturating_mul(3))
-        }
+        Command::QSoftmax(_)
+        | Command::FSoftmax(_)
+        | Command::FLogSoftmax(_)
+        | Command::QNorm(_)
+        | Command::FNorm(_) => Amount::elementwise(elements.saturating_mul(3)),
         // Comparisons of a sort by merging.
         Command::Order(c) => {
             taps(product(c.dims).saturating_mul(u64::from(u32::BITS - c.dims[1].leading_zeros())))

@@ -4,10 +4,10 @@ use crate::common::{CONSTANTS, Constants, INPUT, OUTPUT, input, operand, output,
 use triune_device::{
     Addr,
     command::{
-        AddParams, ArgReduce, Binary, Convert, Copy, Dequantize, FBinary, FConv, FMatMul, FNorm, FSoftmax,
-        FUnary, Fill, GlobalPool, IMatMul, Order, Pool, Put, QAdd, QConv, QMatMul, QMul, QNorm, QSoftmax,
-        Quantize, QuantizeBy, Recurrence, Reduce, RequantTarget, Resize, Running, Select, TMatMul, Table,
-        Take, Warp, Weigh,
+        AddParams, ArgReduce, Binary, Convert, Copy, Dequantize, FBinary, FConv, FLogSoftmax, FMatMul, FNorm,
+        FSoftmax, FTriple, FUnary, Fill, GlobalPool, IMatMul, Order, Pool, Put, QAdd, QConv, QMatMul, QMul,
+        QNorm, QSoftmax, Quantize, QuantizeBy, Recurrence, Reduce, RequantTarget, Resize, Running, Select,
+        TMatMul, Table, Take, Warp, Weigh,
     },
 };
 use triune_tensor::{
@@ -209,6 +209,11 @@ pub(crate) fn fbinary() -> FBinary {
     FBinary { dims: DIMS, kind: BinaryKind::Add, a, b, output, activation: UnaryKind::Relu }
 }
 
+pub(crate) fn ftriple() -> FTriple {
+    let [a, b, c] = [from(DType::F32); 3];
+    FTriple { dims: DIMS, then: BinaryKind::Add, a, b, c, output: to(DType::F32) }
+}
+
 pub(crate) fn funary() -> FUnary {
     FUnary { input: input(DType::F32, MAP), output: output(DType::F32, MAP), function: UnaryKind::Relu }
 }
@@ -239,6 +244,10 @@ pub(crate) fn qsoftmax() -> QSoftmax {
 
 pub(crate) fn fsoftmax() -> FSoftmax {
     FSoftmax { input: Addr::new(INPUT, 0), output: Addr::new(OUTPUT, 0), dims: [2, 4, 4] }
+}
+
+pub(crate) fn flogsoftmax() -> FLogSoftmax {
+    FLogSoftmax { input: Addr::new(INPUT, 0), output: Addr::new(OUTPUT, 0), dims: [2, 4, 4] }
 }
 
 pub(crate) fn fnorm() -> FNorm {

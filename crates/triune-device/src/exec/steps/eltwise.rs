@@ -1,7 +1,10 @@
 //! Element by element: additions, multiplications, functions, tables.
 
-use triune_kernels::{Broadcast, Nhwc, Q16Target, QMul};
-use triune_tensor::{DType, function::UnaryKind};
+use triune_kernels::{Broadcast, Nhwc, Q16Target, QMul, Then, Triple};
+use triune_tensor::{
+    DType,
+    function::{BinaryKind, UnaryKind},
+};
 
 use super::super::{
     check::{Checker, Placed, Result, bad, expect_dtype, expect_same_extents, refused},
@@ -187,6 +190,37 @@ impl Prepare for command::FBinary {
             triune_kernels::binary(isa, kind, &shape, elements(a)?, elements(b)?, elements_mut(write)?, pool)
         });
         checker.finish([a, b], &output, true, step)
+    }
+}
+
+impl Prepare for command::FTriple {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        let command::FTriple { dims, then, a, b, c, output } = self;
+        for (field, operand) in [("a", a), ("b", b), ("c", c), ("output", output)] {
+            expect_dtype(field, operand.dtype, FLOAT)?;
+        }
+        let then = match then {
+            BinaryKind::Add => Then::Add,
+            BinaryKind::Mul => Then::Mul,
+            other => return bad("then", format!("{other} of a product; it can be add or mul")),
+        };
+        let [a, b, c] = [
+            checker.operand("a", a, *dims)?,
+            checker.operand("b", b, *dims)?,
+            checker.operand("c", c, *dims)?,
+        ];
+        let output = checker.operand("output", output, *dims)?;
+        let strides = [a, b, c].map(|operand| operand.element_strides());
+        let shape = Triple::new(dims.map(|dim| dim as usize), strides, output.element_strides())
+            .map_err(refused("dims"))?;
+        let isa = checker.isa;
+        let rows = Rows::nest(shape.rows(), [size_of::<f32>(); 4]);
+        let step = in_rows(rows, move |count, [a, b, c, ..], write, pool| {
+            let shape = count.map_or(shape, |count| shape.of_rows(count));
+            let operands = [elements(a)?, elements(b)?, elements(c)?];
+            triune_kernels::triple(isa, then, &shape, operands, elements_mut(write)?, pool)
+        });
+        checker.finish([a, b, c], &output, true, step)
     }
 }
 

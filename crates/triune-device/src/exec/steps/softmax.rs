@@ -53,19 +53,34 @@ impl Prepare for command::QSoftmax {
     }
 }
 
+/// A softmax of f32, or its logarithm.
+fn reals(checker: &Checker<'_>, log: bool, [input, output]: [Addr; 2], dims: [u32; 3]) -> Result<Prepared> {
+    let input = dense(checker, "input", input, 4, dims)?;
+    let output = dense(checker, "output", output, 4, dims)?;
+    let shape = axis(dims);
+    let isa = checker.isa;
+    let bytes = size_of::<f32>() * shape.len * shape.inner;
+    let step = in_rows(Rows::dense(shape.outer, [bytes], bytes), move |count, [input, ..], write, pool| {
+        let shape = AxisShape { outer: count.unwrap_or(shape.outer), ..shape };
+        let (x, y) = (elements(input)?, elements_mut(write)?);
+        if log {
+            triune_kernels::log_softmax(isa, shape, x, y, pool)
+        } else {
+            triune_kernels::softmax(isa, shape, x, y, pool)
+        }
+    });
+    checker.finish([input], &output, true, step)
+}
+
 impl Prepare for command::FSoftmax {
     fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
-        let input = dense(checker, "input", self.input, 4, self.dims)?;
-        let output = dense(checker, "output", self.output, 4, self.dims)?;
-        let shape = axis(self.dims);
-        let isa = checker.isa;
-        let bytes = size_of::<f32>() * shape.len * shape.inner;
-        let step =
-            in_rows(Rows::dense(shape.outer, [bytes], bytes), move |count, [input, ..], write, pool| {
-                let shape = AxisShape { outer: count.unwrap_or(shape.outer), ..shape };
-                triune_kernels::softmax(isa, shape, elements(input)?, elements_mut(write)?, pool)
-            });
-        checker.finish([input], &output, true, step)
+        reals(checker, false, [self.input, self.output], self.dims)
+    }
+}
+
+impl Prepare for command::FLogSoftmax {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        reals(checker, true, [self.input, self.output], self.dims)
     }
 }
 
