@@ -291,7 +291,7 @@ fn rows() -> Vec<Row> {
         ),
         (Op::Where(Where), vec![open(Bool, [4]), f32s([2]), f32s([2])], 1, "cannot be broadcast"),
         (
-            Op::Softmax(Softmax { axis: 2, flatten: false }),
+            Op::Softmax(Softmax { axis: 2, flatten: false, log: false }),
             vec![f32s([2, 2])],
             1,
             "axis 2 is not one of 2 dimensions",

@@ -249,8 +249,8 @@ fn movements_round_trip() {
         let what = format!("{op:?}");
         check(&one(op, &[(REAL, shape)], constants, results), &[random.tensor(REAL, shape)], &what);
     };
-    go(Op::Softmax(Softmax { axis: 1, flatten: false }), image, &[], 1);
-    go(Op::Softmax(Softmax { axis: -1, flatten: false }), image, &[], 1);
+    go(Op::Softmax(Softmax { axis: 1, flatten: false, log: false }), image, &[], 1);
+    go(Op::Softmax(Softmax { axis: -1, flatten: false, log: false }), image, &[], 1);
     go(Op::Flatten(Flatten { axis: 2 }), image, &[], 1);
     go(Op::Squeeze(Squeeze), &[2, 1, 3], &[ints(&[1])], 1);
     go(Op::Unsqueeze(Unsqueeze), &[2, 3], &[ints(&[0, 2])], 1);
@@ -382,7 +382,7 @@ fn what_no_model_expresses_is_named() {
     let rows: Vec<(Graph, &str)> = vec![
         (fused, "a fused epilogue"),
         (quantized, "an operator over quantized values"),
-        (real(Op::Softmax(Softmax { axis: 1, flatten: true })), "a softmax over several axes"),
+        (real(Op::Softmax(Softmax { axis: 1, flatten: true, log: false })), "a softmax over several axes"),
         (
             one(Op::Where(Where), &[(DType::Bool, &[3]), (REAL, &[3]), (REAL, &[3])], &[], 1),
             "the operator Where",

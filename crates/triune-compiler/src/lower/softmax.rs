@@ -1,6 +1,6 @@
 //! Softmax along one axis, and normalization along several.
 
-use triune_device::command::{FNorm, FSoftmax, QNorm, QSoftmax, Quant};
+use triune_device::command::{FLogSoftmax, FNorm, FSoftmax, QNorm, QSoftmax, Quant};
 use triune_graph::{
     Node,
     ops::{LayerNorm, Softmax},
@@ -104,8 +104,9 @@ impl Lowering<'_> {
         let dims = extents([outer, length, inner])?;
         let (input, output) = (self.addr(&from)?, self.addr(&to)?);
         match from.dtype {
+            DType::F32 if op.log => self.emit(FLogSoftmax { input, output, dims }, &[&from, &to]),
             DType::F32 => self.emit(FSoftmax { input, output, dims }, &[&from, &to]),
-            DType::I8 | DType::U8 => {
+            DType::I8 | DType::U8 if !op.log => {
                 let quants = [self.operand_quant(node, 0)?, self.result_quant(node)?];
                 let [input_quant, output_quant] =
                     quants.map(|QuantParams { scale, zero_point }| Quant { scale, zero_point });

@@ -205,6 +205,35 @@ impl Window {
         })
     }
 
+    /// The convolution of single elements into a few channels, which is a product with the matrix of weights: planes stay what they
+    /// are, where channels side by side would fill no vector.
+    fn few_points(
+        &self,
+        f: &mut Scope<'_, '_>,
+        x: ValueId,
+        weights: ValueId,
+        bias: Option<ValueId>,
+        groups: usize,
+    ) -> Result<Option<ValueId>, Error> {
+        const FEW: usize = 8;
+        let (shape, taps) = (f.shape(x), f.shape(weights));
+        let single = |axis: &Axis| axis.kernel == 1 && axis.before == 0 && axis.out == axis.extent;
+        if groups != 1 || taps[0] > FEW || !self.axes.iter().all(single) || f.dtype(x) != DType::F32 {
+            return Ok(None);
+        }
+        let outs = self.axes.map(|axis| axis.out);
+        let places: usize = outs.iter().product();
+        let rows = f.reshape(x, &[shape[0], shape[1], places])?;
+        let matrix = f.reshape(weights, &[taps[0], taps[1]])?;
+        let mut y = f.matmul(matrix, rows)?;
+        if let Some(bias) = bias {
+            let bias = f.reshape(bias, &[taps[0], 1])?;
+            y = f.add(y, bias)?;
+        }
+        let dims = [&[shape[0], taps[0]], &outs[3 - self.own..]].concat();
+        Ok(Some(f.reshape(y, &dims)?))
+    }
+
     /// The sum of all elements under the window; 0 in the padding.
     pub(crate) fn sums(&self, f: &mut Scope<'_, '_>, x: ValueId) -> Result<ValueId, Error> {
         let x = self.padded(f, x, 0.0)?;
@@ -214,6 +243,27 @@ impl Window {
             let means = f.op(Op::Pool(Box::new(pool.clone())), &[images])?;
             f.mul_number(means, area)
         })
+    }
+
+    /// The largest element under the window of an operand with its padding: over rows and columns of all slices, each a channel,
+    /// then over the depth, where a slice is a row.
+    pub(crate) fn largest(&self, f: &mut Scope<'_, '_>, x: ValueId) -> Result<ValueId, Error> {
+        let shape = f.shape(x);
+        let [depth, rows, columns] = self.axes;
+        let mut y = f.reshape(x, &[shape[0], shape[1] * shape[2], shape[3], shape[4]])?;
+        y = f.op(Op::Pool(Box::new(self.pool(PoolKind::Max))), &[y])?;
+        if (depth.kernel, depth.stride) != (1, 1) {
+            let pool = Pool {
+                kernel: [depth.kernel, 1],
+                stride: [depth.stride, 1],
+                dilation: [depth.dilation, 1],
+                ..self.pool(PoolKind::Max)
+            };
+            y = f.reshape(y, &[shape[0], shape[1], shape[2], rows.out * columns.out])?;
+            y = f.op(Op::Pool(Box::new(pool)), &[y])?;
+        }
+        y = f.reshape(y, &[shape[0], shape[1], depth.out, rows.out, columns.out])?;
+        self.unlifted(f, y)
     }
 
     pub(crate) fn pool(&self, kind: PoolKind) -> Pool {
@@ -452,7 +502,10 @@ impl Transposed {
             }
             None => None,
         };
-        let result = window.conv(f, x, turned, bias, groups)?;
+        let result = match window.few_points(f, x, turned, bias, groups)? {
+            Some(result) => result,
+            None => window.conv(f, x, turned, bias, groups)?,
+        };
         // (image and group, row's phase, column's phase, channel and depth, rows, columns): each phase goes behind its axis.
         let images = f.shape(result)[0];
         let [slices, height, width] = window.axes.map(|axis| axis.out);

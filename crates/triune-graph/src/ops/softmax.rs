@@ -3,13 +3,15 @@
 use super::infer::{Operands, TensorType};
 use crate::Error;
 
-/// exp(x − max)/Σ along `axis`.
+/// exp(x − max)/Σ along `axis`, or that one's logarithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Softmax {
     /// The axis, counted from the back when negative.
     pub axis: isize,
     /// Whether all axes from `axis` on form one (ONNX before opset 13).
     pub flatten: bool,
+    /// Whether the result is the logarithm, x − max − ln Σ exp(x − max).
+    pub log: bool,
 }
 
 impl Softmax {
@@ -21,7 +23,7 @@ impl Softmax {
             let axis = at.axis(self.axis, rank)?;
             if self.flatten && x.shape[axis + 1..].iter().all(|&extent| extent == 1) {
                 // Nothing but this axis is in a row, which is the plain form.
-                *self = Self { axis: axis as isize, flatten: false };
+                *self = Self { axis: axis as isize, flatten: false, ..*self };
             }
         }
         at.like_input(x.shape)

@@ -9,8 +9,8 @@ use crate::{Error, Graph, Node, Op, Provenance, Value, ValueId, infer::infer, op
 /// Lets every operator that computes read and write f32 where the network has f16 or bf16. Returns whether anything changed.
 ///
 /// Conversions stand where a value is stored: at the network's inputs and outputs, at constants, and around operators
-/// that only move elements. Between two operators that compute, values of f16 keep f32's precision; those of bf16, whose 8 bits
-/// tell, are rounded behind each. Needs a bound graph; types are inferred before and after.
+/// that only move elements of those. Between two operators that compute, values of f16 keep f32's precision, moved or not; those of
+/// bf16, whose 8 bits tell, are rounded behind each. Needs a bound graph; types are inferred before and after.
 pub fn widen_half(graph: &mut Graph) -> Result<bool, Error> {
     let is_half = |value: &Value| value.dtype.is_some_and(DType::is_half) || half_constant(value);
     if !graph.values.iter().any(is_half) {
@@ -23,7 +23,15 @@ pub fn widen_half(graph: &mut Graph) -> Result<bool, Error> {
     let mut wide: HashMap<ValueId, ValueId> = HashMap::new();
     let nodes = std::mem::take(&mut graph.nodes);
     for mut node in nodes {
-        if node.op.takes_halves() {
+        // What is moved between operators that compute need not become f16 for that.
+        let mut halves = node
+            .inputs
+            .iter()
+            .flatten()
+            .filter(|id| graph.value(**id).dtype.is_some_and(DType::is_half))
+            .peekable();
+        let between = node.op.moves() && halves.peek().is_some() && halves.all(|id| wide.contains_key(id));
+        if node.op.takes_halves() && !between {
             graph.nodes.push(node);
             continue;
         }

@@ -365,7 +365,7 @@ impl Site<'_, '_> {
     /// exp(x − max)/Σ over f64, in f64.
     fn softmax(&mut self, node: &Node, op: Softmax) -> Option<()> {
         let x = node.inputs.first().copied()??;
-        if self.dtype(x)? != DType::F64 || node.quant.is_some() {
+        if self.dtype(x)? != DType::F64 || node.quant.is_some() || op.log {
             return None;
         }
         let rank = self.shape(x)?.rank();

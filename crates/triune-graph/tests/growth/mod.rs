@@ -163,7 +163,8 @@ impl Growth {
                 let op = Op::BatchNormalization(BatchNormalization { epsilon: 1e-3 });
                 self.then(op, &[x, gamma, beta, mean, var]);
             }
-            6 => self.ends(Op::Softmax(Softmax { axis: pick as isize % 4 - 4, flatten: false }), &[x]),
+            6 => self
+                .ends(Op::Softmax(Softmax { axis: pick as isize % 4 - 4, flatten: false, log: false }), &[x]),
             7 => {
                 let flat = self.node(Op::Flatten(Flatten { axis: 1 }), &[x], 1)[0];
                 let weights = self.floats(&[3, c * h * w], 0.5);

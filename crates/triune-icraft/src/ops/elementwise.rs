@@ -268,7 +268,8 @@ impl Emitter<'_> {
             return self.flat_softmax(node, axis);
         }
         let native = self.native(id, form, self.wanted(node, id));
-        self.simple(node, "Softmax", vec![("axis", super::product::number(native.axis(axis)))])
+        let class = if op.log { "LogSoftmax" } else { "Softmax" };
+        self.simple(node, class, vec![("axis", super::product::number(native.axis(axis)))])
     }
 
     /// A softmax over an axis and all behind it, as ONNX had it before operator set 13: over one that all of them make.

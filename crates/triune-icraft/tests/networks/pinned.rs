@@ -55,7 +55,7 @@ fn network() -> Graph {
         (b.dequantized_constant(&Naive::i8(&[4, 5], &bytes(20)), &[0.031_25], 1), b.constant(&eighths(&[5])));
     let scores = b.gemm(&[row, w, c], false);
     let scores = quantized(b, scores);
-    let shares = b.node(Op::Softmax(ops::Softmax { axis: 1, flatten: false }), &[scores]);
+    let shares = b.node(Op::Softmax(ops::Softmax { axis: 1, flatten: false, log: false }), &[scores]);
     let (starts, ends) = (ints(b, &[0, 1]), ints(b, &[1, 4]));
     let part = b.node(Op::Slice(ops::Slice), &[shares, starts, ends]);
     builder.finish(&[part, few])

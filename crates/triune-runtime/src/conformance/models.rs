@@ -110,7 +110,7 @@ const MODELS: &[Model] = &[
     }),
     ("softmax", |m| {
         let x = m.input(&[1, 4, 6, 10])?;
-        let y = m.node(Op::Softmax(Softmax { axis: -1, flatten: false }), &[x]);
+        let y = m.node(Op::Softmax(Softmax { axis: -1, flatten: false, log: false }), &[x]);
         m.like(y, QuantParams { scale: 1.0 / 256.0, zero_point: -128 })
     }),
     ("product of two maps as matrices", |m| {

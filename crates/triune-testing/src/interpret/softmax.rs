@@ -28,7 +28,9 @@ impl Step<'_> {
                         row.iter().map(|&i| (f64::from(values[i]) - largest).exp()).collect();
                     let sum: f64 = powers.iter().sum();
                     for (&i, power) in row.iter().zip(powers) {
-                        results[i] = (power / sum) as f32;
+                        let value =
+                            if op.log { f64::from(values[i]) - largest - sum.ln() } else { power / sum };
+                        results[i] = value as f32;
                     }
                 }
                 Tensor::new(&x.shape, Data::F32(results))

@@ -141,10 +141,10 @@ fn integer_form(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Opti
             blends.then(|| of_one_type(rewriter, node, to))?
         }
         // A share of itself alone is 1, which the operator over bytes has no room for.
-        Op::Softmax(op) if to.is_byte() && row(rewriter, *op, x)? == 1 => {
+        Op::Softmax(op) if to.is_byte() && !op.log && row(rewriter, *op, x)? == 1 => {
             function(rewriter, node, x, to, UnaryKind::Clip([1.0; 2]))
         }
-        Op::Softmax(_) if to.is_byte() => of_one_type(rewriter, node, to),
+        Op::Softmax(op) if to.is_byte() && !op.log => of_one_type(rewriter, node, to),
         Op::Concat(_) => concat(rewriter, node, to),
         Op::Unary(unary) => function(rewriter, node, x, to, unary.kind),
         Op::Clip(_) => {

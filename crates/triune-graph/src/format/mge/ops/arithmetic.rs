@@ -365,5 +365,5 @@ impl NodeReader<'_, '_, '_> {
 pub(in super::super) fn softmax(node: &mut NodeReader<'_, '_, '_>) -> Result<ValueId, Error> {
     let axis = node.params(kind::SOFTMAX)?.i32(0, -1)? as isize;
     let x = node.input(0)?;
-    node.emit(Op::Softmax(Softmax { axis, flatten: false }), &[x])
+    node.emit(Op::Softmax(Softmax { axis, flatten: false, log: false }), &[x])
 }

@@ -124,6 +124,9 @@ impl Site<'_, '_> {
                 if op.flatten {
                     return Err(self.unsupported("a softmax over several axes"));
                 }
+                if op.log {
+                    return Err(self.unsupported("a softmax's logarithm"));
+                }
                 let x = self.input(0)?;
                 self.add("Softmax", Some((90, int(0, op.axis as i32))), &[x], &result)
             }

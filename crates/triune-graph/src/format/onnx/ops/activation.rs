@@ -6,7 +6,7 @@ use super::{DEFAULT_DOMAIN, Form, MANY, Meaning, NodeReader, Operator, Signature
 use crate::{
     Error, Op, ValueId,
     functions::Scope,
-    ops::{ArgReduce, BinaryKind, ReduceKind, UnaryKind},
+    ops::{ArgReduce, BinaryKind, ReduceKind, Softmax, UnaryKind},
 };
 
 /// α·(eˣ − 1) up to 0, x above, all times γ.
@@ -155,6 +155,12 @@ fn along_rows(
 pub(super) fn log_softmax_of(f: &mut Scope<'_, '_>, x: ValueId, axis: usize) -> Result<ValueId, Error> {
     if f.shape(x).contains(&0) {
         return Ok(x);
+    }
+    if f.dtype(x) != DType::F64 {
+        let dtype = f.dtype(x);
+        let x = f.cast(x, DType::F32)?;
+        let y = f.op(Op::Softmax(Softmax { axis: axis as isize, flatten: false, log: true }), &[x])?;
+        return f.cast(y, dtype);
     }
     let largest = f.reduce(ReduceKind::Max, x, &[axis])?;
     let shifted = f.sub(x, largest)?;

@@ -234,7 +234,7 @@ impl Weighing {
             scores = f.concat(&[scores, sink], 3)?;
         }
         let axis = f.rank(scores) as isize - 1;
-        let mut weights = f.op(Op::Softmax(Softmax { axis, flatten: false }), &[scores])?;
+        let mut weights = f.op(Op::Softmax(Softmax { axis, flatten: false, log: false }), &[scores])?;
         if self.sink.is_some() {
             weights = f.slice(weights, 3, 0, columns as i64)?;
         }
@@ -450,7 +450,7 @@ pub(super) fn flex_attention(node: &mut NodeReader<'_, '_>) -> Result<Op, Error>
                 Ok(changed)
             };
             let scores = changed(f, scores, &scores_by)?;
-            let weights = f.op(Op::Softmax(Softmax { axis: 3, flatten: false }), &[scores])?;
+            let weights = f.op(Op::Softmax(Softmax { axis: 3, flatten: false, log: false }), &[scores])?;
             let weights = changed(f, weights, &weights_by)?;
             let v = f.cast(v, precision)?;
             let y = f.matmul(weights, v)?;

@@ -160,6 +160,9 @@ fn one_hot(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
 }
 
 /// Whole tensors repeated along their axes.
+/// Axes that one copy has.
+const COPIED: usize = 6;
+
 fn tile(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
     let repeats = f.ints(1)?.unwrap_or_default();
     tiled(f, f.input(0)?, &repeats)
@@ -179,17 +182,43 @@ fn tiled(f: &mut Scope<'_, '_>, x: ValueId, repeats: &[i64]) -> Result<ValueId, 
     if repeats.len() != dims.len() {
         return Err(f.wrong(format!("{} repeats for {}", repeats.len(), f.shape(x))));
     }
-    let mut result = x;
-    for (axis, &times) in repeats.iter().enumerate() {
-        let times = usize::try_from(times).map_err(|_| f.wrong(format!("{times} repeats")))?;
-        if times == 1 {
-            continue;
+    // Axes of the operand with those that repeat it between them: neighbours of either kind are one.
+    let mut parts: Vec<(usize, bool)> = Vec::new();
+    let mut add = |extent: usize, repeated: bool| match parts.last_mut() {
+        _ if extent == 1 => Some(()),
+        Some((last, kind)) if *kind == repeated => {
+            *last = last.checked_mul(extent)?;
+            Some(())
         }
+        _ => {
+            parts.push((extent, repeated));
+            Some(())
+        }
+    };
+    let own = dims.clone();
+    for (axis, &times) in repeats.iter().enumerate() {
+        let wrong = || f.wrong(format!("{times} repeats"));
+        let times = usize::try_from(times).map_err(|_| wrong())?;
+        dims[axis] = dims[axis].checked_mul(times).ok_or_else(wrong)?;
+        add(times, true).and_then(|()| add(own[axis], false)).ok_or_else(wrong)?;
+    }
+    if parts.len() <= COPIED {
+        let from: Vec<_> =
+            parts.iter().map(|&(extent, repeated)| if repeated { 1 } else { extent }).collect();
+        let to: Vec<_> = parts.iter().map(|part| part.0).collect();
+        let result = f.reshape(x, &from)?;
+        let result = f.expand(result, &to)?;
+        return f.reshape(result, &dims);
+    }
+    // Axis by axis.
+    let (mut result, mut dims) = (x, own);
+    for (axis, &times) in repeats.iter().enumerate().filter(|(_, times)| **times != 1) {
+        let times = times as usize;
         let (before, behind) =
             (dims[..axis].iter().product::<usize>(), dims[axis..].iter().product::<usize>());
         result = f.reshape(result, &[before, 1, behind])?;
         result = f.expand(result, &[before, times, behind])?;
-        dims[axis] = dims[axis].checked_mul(times).ok_or_else(|| f.wrong(format!("{times} repeats")))?;
+        dims[axis] *= times;
         result = f.reshape(result, &dims)?;
     }
     Ok(result)

@@ -284,7 +284,7 @@ fn transformed(f: &mut Scope<'_, '_>, x: ValueId, by: PostTransform) -> Result<V
     match by {
         PostTransform::None => Ok(x),
         PostTransform::Logistic => f.unary(UnaryKind::Sigmoid, x),
-        PostTransform::Softmax => f.op(Op::Softmax(Softmax { axis: -1, flatten: false }), &[x]),
+        PostTransform::Softmax => f.op(Op::Softmax(Softmax { axis: -1, flatten: false, log: false }), &[x]),
         PostTransform::SoftmaxZero => softmax_zero(f, x),
         PostTransform::Probit => probit(f, x),
     }

@@ -5,7 +5,7 @@ use triune_tensor::{DType, Shape, memory};
 use super::{
     Form, Meaning, NodeReader, Operator, Signature, activation, conv, operators, quant,
     quantized::{product, spread},
-    recurrent,
+    recurrent, statistics,
 };
 use crate::{
     Constant, Error, Op, ValueId,
@@ -80,11 +80,7 @@ fn skip_layer_normalization(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> 
             let [sum, wide] = summed(f, 4)?;
             let axis = f.axis(wide, -1)?;
             let standard = standard::standardized(f, wide, &[axis], epsilon)?;
-            let y = f.cast(standard.result, f.dtype(sum))?;
-            let mut y = f.mul(y, f.input(2)?)?;
-            if let Some(beta) = f.get(3) {
-                y = f.add(y, beta)?;
-            }
+            let y = statistics::scaled(f, standard.result, f.dtype(sum), f.input(2)?, f.get(3))?;
             // Statistics are f32 whatever the type is.
             let (mean, inverse) = (f.cast(standard.mean, DType::F32)?, f.cast(standard.inverse, DType::F32)?);
             Ok(vec![y, mean, inverse, sum])
@@ -104,8 +100,7 @@ fn skip_simplified(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
             let mean = f.add_number(mean, f64::from(epsilon))?;
             let inverse = f.unary(UnaryKind::Rsqrt, mean)?;
             let y = f.mul(wide, inverse)?;
-            let y = f.cast(y, f.dtype(sum))?;
-            let y = f.mul(y, f.input(2)?)?;
+            let y = statistics::scaled(f, y, f.dtype(sum), f.input(2)?, None)?;
             let inverse = f.cast(inverse, DType::F32)?;
             let mean = f.mul_number(inverse, 0.0)?;
             Ok(vec![y, mean, inverse, sum])

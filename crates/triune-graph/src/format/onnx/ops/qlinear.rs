@@ -67,7 +67,7 @@ fn softmax(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let opset = node.int("opset")?.unwrap_or(13);
     let axis = node.axis("axis", if opset < 13 { 1 } else { -1 })?;
     // Before opset 13 all axes from the given one on form a row.
-    let op = Softmax { axis, flatten: opset < 13 };
+    let op = Softmax { axis, flatten: opset < 13, log: false };
     Ok(node.function(move |f| unary(f, Op::Softmax(op))).into())
 }
 

@@ -155,7 +155,7 @@ fn multinomial(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
             let draws = batch.checked_mul(samples);
             f.bounded(draws.and_then(|draws| draws.checked_mul(classes)))?;
             let x = f.cast(x, DType::F32)?;
-            let shares = f.op(Op::Softmax(Softmax { axis: 1, flatten: false }), &[x])?;
+            let shares = f.op(Op::Softmax(Softmax { axis: 1, flatten: false, log: false }), &[x])?;
             let ends = running::along(f, shares, 1, BinaryKind::Add, [false; 2])?;
             // Of the last end rather than of 1, which rounding misses: no number lies behind it.
             let whole = f.slice(ends, 1, classes as i64 - 1, classes as i64)?;

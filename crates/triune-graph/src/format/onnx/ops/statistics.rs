@@ -17,6 +17,29 @@ fn stash(node: &mut NodeReader<'_, '_>) -> Result<DType, Error> {
     Ok(node.dtype("stash_type")?.unwrap_or(DType::F32))
 }
 
+/// What was normalized, in another type, times a scale and plus a bias of that type. Before them f16 keeps f32's precision, as
+/// between any two operators; bf16 is rounded.
+pub(super) fn scaled(
+    f: &mut Scope<'_, '_>,
+    normalized: ValueId,
+    dtype: DType,
+    scale: ValueId,
+    bias: Option<ValueId>,
+) -> Result<ValueId, Error> {
+    let within = match (dtype, f.dtype(normalized)) {
+        (DType::F16, DType::F32) => DType::F32,
+        _ => dtype,
+    };
+    let spread = |f: &mut Scope<'_, '_>, id| if within == dtype { Ok(id) } else { f.cast(id, within) };
+    let (normalized, scale) = (f.cast(normalized, within)?, spread(f, scale)?);
+    let mut y = f.mul(normalized, scale)?;
+    if let Some(bias) = bias {
+        let bias = spread(f, bias)?;
+        y = f.add(y, bias)?;
+    }
+    f.cast(y, dtype)
+}
+
 /// Statistics over all axes from one on; results y, mean, 1/deviation.
 fn layer_normalization(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let (axis, epsilon, stash) = (node.axis("axis", -1)? as i64, node.float("epsilon", 1e-5)?, stash(node)?);
@@ -26,12 +49,7 @@ fn layer_normalization(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
             let axes: Vec<usize> = (f.axis(x, axis)?..f.rank(x)).collect();
             let wide = f.cast(x, stash)?;
             let Standard { result, mean, inverse } = standardized(f, wide, &axes, epsilon)?;
-            let dtype = f.dtype(x);
-            let result = f.cast(result, dtype)?;
-            let mut result = f.mul(result, f.input(1)?)?;
-            if let Some(bias) = f.get(2) {
-                result = f.add(result, bias)?;
-            }
+            let result = scaled(f, result, f.dtype(x), f.input(1)?, f.get(2))?;
             Ok(vec![result, mean, inverse])
         })
         .into())
@@ -52,9 +70,7 @@ fn rms_normalization(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
             let root = f.unary(UnaryKind::Sqrt, mean)?;
             let inverse = f.unary(UnaryKind::Reciprocal, root)?;
             let result = f.mul(wide, inverse)?;
-            let dtype = f.dtype(x);
-            let result = f.cast(result, dtype)?;
-            Ok(vec![f.mul(result, f.input(1)?)?, inverse])
+            Ok(vec![scaled(f, result, f.dtype(x), f.input(1)?, None)?, inverse])
         })
         .into())
 }

@@ -9,7 +9,7 @@ use crate::{
         Scope,
         volume::{self, Attributes, Transposed, spatial},
     },
-    ops::{BinaryKind, PoolKind, ReduceKind, UnaryKind},
+    ops::{BinaryKind, ReduceKind, UnaryKind},
 };
 
 /// Takes a window's attributes.
@@ -67,9 +67,7 @@ pub(super) fn max_pool(node: &NodeReader<'_, '_>, attributes: Attributes) -> Op 
             return Err(f.unsupported(format!("windows over {} axes of {}", window.own, f.dtype(x))));
         }
         let x = window.padded(f, x, f64::NEG_INFINITY)?;
-        let pool = window.pool(PoolKind::Max);
-        window
-            .by_depth(f, x, BinaryKind::Max, |f, images, _| f.op(Op::Pool(Box::new(pool.clone())), &[images]))
+        window.largest(f, x)
     })
     .into()
 }

@@ -107,7 +107,7 @@ pub(in super::super) fn softmax(node: &mut Reader<'_, '_>) -> Result<(), Error> 
     let (x, y) = node.ends()?;
     let axis = soft_axis(node, x)? as isize;
     let open = node.in_floats(x, View::Open)?;
-    let result = node.emit(Op::Softmax(Softmax { axis, flatten: false }), &[open])?;
+    let result = node.emit(Op::Softmax(Softmax { axis, flatten: false, log: false }), &[open])?;
     node.define_like(y, x, result)
 }
 
