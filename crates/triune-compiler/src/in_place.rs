@@ -5,13 +5,14 @@ use triune_device::{Addr, Command, FeatureMap, command::Operand};
 
 /// Addresses of an operand and of the result that it could share bytes with: equal extents, strides and element sizes.
 pub(crate) fn pairs(command: &Command) -> impl Iterator<Item = (Addr, Addr)> {
-    let mut pairs = [None; 2];
+    let mut pairs = [None; 3];
     match command {
         Command::QConv(c) => pairs[0] = c.residual.as_ref().and_then(|map| maps(map, &c.output)),
         Command::FConv(c) => pairs[0] = c.residual.as_ref().and_then(|map| maps(map, &c.output)),
-        Command::QAdd(c) => pairs = [&c.a, &c.b].map(|own| operands(own, &c.output, c.dims)),
-        Command::QMul(c) => pairs = [&c.a, &c.b].map(|own| operands(own, &c.output, c.dims)),
-        Command::FBinary(c) => pairs = [&c.a, &c.b].map(|own| operands(own, &c.output, c.dims)),
+        Command::QAdd(c) => pairs = of([&c.a, &c.b], &c.output, c.dims),
+        Command::QMul(c) => pairs = of([&c.a, &c.b], &c.output, c.dims),
+        Command::FBinary(c) => pairs = of([&c.a, &c.b], &c.output, c.dims),
+        Command::FTriple(c) => pairs = of([&c.a, &c.b, &c.c], &c.output, c.dims),
         Command::FUnary(c) => pairs[0] = maps(&c.input, &c.output),
         Command::Table(c) => pairs[0] = maps(&c.input, &c.output),
         // Windows, products and movement read elements after others have been written.
@@ -27,6 +28,14 @@ fn maps(operand: &FeatureMap, result: &FeatureMap) -> Option<(Addr, Addr)> {
     };
     let same = axes(operand) == axes(result) && operand.dtype.bytes() == result.dtype.bytes();
     same.then_some((operand.addr, result.addr))
+}
+
+fn of<const N: usize>(reads: [&Operand; N], result: &Operand, dims: [u32; 6]) -> [Option<(Addr, Addr)>; 3] {
+    let mut pairs = [None; 3];
+    for (pair, own) in pairs.iter_mut().zip(reads) {
+        *pair = operands(own, result, dims);
+    }
+    pairs
 }
 
 fn operands(operand: &Operand, result: &Operand, dims: [u32; 6]) -> Option<(Addr, Addr)> {

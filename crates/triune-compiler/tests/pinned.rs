@@ -103,9 +103,9 @@ const REALS: &[(&str, Build)] = &[
         made.push(b.node(Op::ArgReduce(op(1, false)), &[x]));
         made.push(b.node(Op::ArgReduce(op(-1, true)), &[x]));
         for axis in [1, 3] {
-            made.push(b.node(Op::Softmax(Softmax { axis, flatten: false }), &[x]));
+            made.push(b.node(Op::Softmax(Softmax { axis, flatten: false, log: false }), &[x]));
         }
-        made.push(b.node(Op::Softmax(Softmax { axis: 2, flatten: true }), &[x]));
+        made.push(b.node(Op::Softmax(Softmax { axis: 2, flatten: true, log: false }), &[x]));
         made
     }),
     ("images", |b, x| {
@@ -338,7 +338,7 @@ const INTEGERS: &[(&str, Build)] = &[
         let c = b.constant(&eighths(&[3]));
         let scores = b.gemm(&[row, w, c], true);
         let scores = b.quantize_dequantize(scores, OTHER, DType::I8);
-        vec![b.node(Op::Softmax(Softmax { axis: 1, flatten: false }), &[scores])]
+        vec![b.node(Op::Softmax(Softmax { axis: 1, flatten: false, log: false }), &[scores])]
     }),
     ("a function that stays on the host", |b, x| {
         let w = b.dequantized_constant(&bytes(&[5, 5, 1, 1]), &[0.031_25], 0);
@@ -356,7 +356,7 @@ const INTEGERS: &[(&str, Build)] = &[
         let columns = transpose(b, rows, &[0, 2, 1]);
         let product = b.node(Op::MatMul(MatMul { epilogue: Epilogue::default() }), &[rows, columns]);
         let product = b.quantize_dequantize(product, OTHER, DType::I8);
-        let shares = b.node(Op::Softmax(Softmax { axis: 2, flatten: false }), &[product]);
+        let shares = b.node(Op::Softmax(Softmax { axis: 2, flatten: false, log: false }), &[product]);
         let shares = b.quantize_dequantize(shares, STEP, DType::I8);
         let mixed = b.node(Op::MatMul(MatMul { epilogue: Epilogue::default() }), &[shares, rows]);
         vec![b.quantize_dequantize(mixed, OTHER, DType::I8)]

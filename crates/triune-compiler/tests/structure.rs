@@ -8,9 +8,9 @@ use triune_device::Command;
 use triune_graph::{
     Graph, Op,
     ops::{
-        Binary, BinaryKind, Concat, Epilogue, Flatten, Gather, GatherElements, GatherNd, Gemm, GlobalPool,
-        Index, MatMul, PoolKind, Reduce, ReduceKind, Reshape, Slice, Softmax, Split, Squeeze, Transpose,
-        Unary, UnaryKind,
+        AutoPad, Binary, BinaryKind, Concat, Epilogue, Flatten, Gather, GatherElements, GatherNd, Gemm,
+        GlobalPool, Identity, Index, MatMul, Pool, PoolKind, Reduce, ReduceKind, Reshape, Slice, Softmax,
+        Split, Squeeze, Transpose, Unary, UnaryKind,
     },
 };
 use triune_kernels::Error as KernelError;
@@ -91,8 +91,11 @@ fn reshapes_of_feature_maps() {
     assert_eq!(convolved(reshape(), &[ints(&[1, 8, 30])]), [""; 0]);
     assert_eq!(convolved(reshape(), &[ints(&[1, 240])]), ["copy"]);
     assert_eq!(convolved(Op::Transpose(Transpose { perm: vec![0, 2, 3, 1] }), &[]), [""; 0]);
-    assert_eq!(convolved(Op::Softmax(Softmax { axis: 1, flatten: false }), &[]), ["fsoftmax"]);
-    assert_eq!(convolved(Op::Softmax(Softmax { axis: 1, flatten: true }), &[]), ["copy", "fsoftmax"]);
+    assert_eq!(convolved(Op::Softmax(Softmax { axis: 1, flatten: false, log: false }), &[]), ["fsoftmax"]);
+    assert_eq!(
+        convolved(Op::Softmax(Softmax { axis: 1, flatten: true, log: false }), &[]),
+        ["copy", "fsoftmax"]
+    );
     assert_eq!(convolved(Op::Reduce(Reduce::along(ReduceKind::Sum, &[1])), &[]), ["reduce"]);
 }
 
@@ -123,7 +126,19 @@ fn planes_become_feature_maps_for_who_reads_them() {
         )
     };
     let pool = || (Op::GlobalPool(GlobalPool { kind: PoolKind::Max }), vec![]);
-    let softmax = || (Op::Softmax(Softmax { axis: 3, flatten: false }), vec![]);
+    let window = || {
+        let pool = Pool {
+            kind: PoolKind::Max,
+            kernel: [2, 2],
+            stride: [2, 2],
+            dilation: [1, 1],
+            pad: [0; 4],
+            auto_pad: AutoPad::Explicit,
+            ceil_mode: false,
+        };
+        (Op::Pool(Box::new(pool)), vec![])
+    };
+    let softmax = || (Op::Softmax(Softmax { axis: 3, flatten: false, log: false }), vec![]);
     for (behind, pixels, commands) in [
         (vec![], false, "copy copy"),
         (vec![exp(), add()], false, "copy copy funary fbinary"),
@@ -131,6 +146,10 @@ fn planes_become_feature_maps_for_who_reads_them() {
         // Who reads it in between wants rows, and there they stay.
         (vec![softmax(), pool()], false, "copy copy fsoftmax copy gpool"),
         (vec![pool()], true, "copy copy gpool"),
+        // A window slides over planes as well.
+        (vec![window()], false, "copy copy pool"),
+        (vec![exp(), window(), exp()], false, "copy copy funary pool funary"),
+        (vec![window(), pool()], true, "copy copy pool gpool"),
         (vec![exp(), pool()], true, "copy copy funary gpool"),
         (vec![add(), exp(), pool()], true, "copy copy fbinary funary gpool"),
     ] {
@@ -391,4 +410,49 @@ fn gaps_are_shares_of_the_bound() {
         Residency { policy: Policy::Exact, capacity: 1 << 20, value, bound, peak: 0, lower_bound: 0 }.gap()
     };
     assert_eq!((gap(30, 40), gap(40, 40), gap(0, 40), gap(0, 0)), (0.25, 0.0, 1.0, 0.0));
+}
+
+/// A result that an output only sees under other extents is written there, axes of one element or not; one that others read, too, is
+/// copied.
+#[test]
+fn results_under_other_extents_are_outputs() {
+    let made = |dims: &[i64], twice: bool| {
+        let mut builder = GraphBuilder::new();
+        let x = builder.input("x", REAL, &[1, 6, 5]);
+        let y = builder.unary(UnaryKind::Exp, x);
+        let dims = builder.constant(&ints(dims));
+        let seen = builder.node(Op::Reshape(Reshape { allow_zero: false }), &[y, dims]);
+        let mut results = vec![builder.node(Op::Identity(Identity), &[seen])];
+        if twice {
+            results.push(builder.unary(UnaryKind::Exp, y));
+        }
+        let lowered = lowered(&builder.finish_inferred(&results)).expect("commands");
+        mnemonics(&lowered.commands.iter().collect::<Vec<_>>()).join(" ")
+    };
+    assert_eq!(made(&[30], false), "funary");
+    assert_eq!(made(&[3, 10, 1, 1], false), "funary");
+    assert_eq!(made(&[1, 2, 15], false), "funary");
+    assert_eq!(made(&[1, 2, 15], true), "funary funary copy");
+}
+
+/// A product that one sum or product alone reads is made with it; one that others read, or that is given, is not.
+#[test]
+fn products_are_made_with_what_reads_them() {
+    let made = |then: BinaryKind, given: bool, other: &[usize]| {
+        let mut builder = GraphBuilder::new();
+        let [a, b] = ["a", "b"].map(|name| builder.input(name, REAL, &[3, 5]));
+        let c = builder.input("c", REAL, other);
+        let binary = |kind| Op::Binary(Binary { kind, epilogue: Epilogue::default() });
+        let product = builder.node(binary(BinaryKind::Mul), &[a, b]);
+        let y = builder.node(binary(then), &[c, product]);
+        let results = if given { vec![y, product] } else { vec![y] };
+        let lowered = lowered(&builder.finish_inferred(&results)).expect("commands");
+        mnemonics(&lowered.commands.iter().collect::<Vec<_>>()).join(" ")
+    };
+    assert_eq!(made(BinaryKind::Add, false, &[3, 5]), "ftriple");
+    assert_eq!(made(BinaryKind::Mul, false, &[1, 5]), "ftriple");
+    assert_eq!(made(BinaryKind::Add, true, &[3, 5]), "fbinary fbinary");
+    assert_eq!(made(BinaryKind::Sub, false, &[3, 5]), "fbinary fbinary");
+    // Of more extents than the product has: it is made once.
+    assert_eq!(made(BinaryKind::Add, false, &[2, 3, 5]), "fbinary fbinary");
 }

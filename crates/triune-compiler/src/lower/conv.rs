@@ -134,6 +134,14 @@ impl Lowering<'_> {
             activation = *kind;
             post_ops = rest;
         }
+        if let Some(addend) = &addend
+            && activation == UnaryKind::Identity
+        {
+            let target = if post_ops.is_empty() { output } else { self.temporary(&output, DType::F32) };
+            self.emit_triple(BinaryKind::Add, [&from, &factor, addend], &target)?;
+            self.float_post_ops(node, &target, post_ops, &output)?;
+            return Ok(true);
+        }
         let target = if post_ops.is_empty() { output } else { self.temporary(&output, DType::F32) };
         let first = if addend.is_some() { UnaryKind::Identity } else { activation };
         // Not in place: an output that is read again cannot be written where the caller has it.

@@ -1,8 +1,8 @@
 //! Operators that work element by element, over one or two operands.
 
-use triune_device::command::{self, AddParams, FBinary, FUnary, QMul, RequantTarget, Table};
+use triune_device::command::{self, AddParams, FBinary, FTriple, FUnary, QMul, RequantTarget, Table};
 use triune_graph::{
-    Node,
+    Node, Op, ValueId,
     ops::{Binary, BinaryKind, PostOp, UnaryKind},
     passes,
 };
@@ -53,6 +53,9 @@ impl Lowering<'_> {
     }
 
     pub(super) fn table(&mut self, node: &Node, table: &[u8; 256]) -> Result<(), Error> {
+        if self.passes_on(node) {
+            return self.alias(node);
+        }
         let (from, to) = self.elementwise(operand(node, 0)?, result(node)?)?;
         self.emit_table(table, &from, &to)
     }
@@ -68,6 +71,11 @@ impl Lowering<'_> {
     pub(super) fn binary(&mut self, node: &Node, op: &Binary) -> Result<(), Error> {
         let (a, b, y) = (operand(node, 0)?, operand(node, 1)?, result(node)?);
         let (dims, dtype) = self.meta(y)?;
+        for (product, addend) in [(a, b), (b, a)] {
+            if let Some(factors) = self.products.remove(&product) {
+                return self.product_with(node, op, factors, addend);
+            }
+        }
         let (a_view, b_view) = (self.mapped(a)?, self.mapped(b)?);
         let lead = [&a_view, &b_view].into_iter().find(|view| view.dims == dims && !view.home.is_constant());
         let form = match lead {
@@ -79,6 +87,10 @@ impl Lowering<'_> {
         if node.quant.is_none() {
             let [a_view, b_view] = [self.view(a)?, self.view(b)?].map(|view| spread_over(node, &view, dims));
             let (a_view, b_view) = (a_view?, b_view?);
+            if self.waits_for_another(node, op, y)? {
+                self.products.insert(y, [a_view, b_view]);
+                return Ok(());
+            }
             let output = self.place(y, form)?;
             if dtype == DType::F32 {
                 return self.float_binary(node, op, &a_view, &b_view, &output);
@@ -115,6 +127,74 @@ impl Lowering<'_> {
         };
         self.integer_binary(node, op, quants, [&a_view, &b_view, &output], clamp, [0, 0])?;
         if output == placed { Ok(()) } else { self.copy(&output, &placed) }
+    }
+
+    /// Whether a node is a product of reals that nothing but one sum or product of the same extents reads, whose command makes both.
+    fn waits_for_another(&self, node: &Node, op: &Binary, y: ValueId) -> Result<bool, Error> {
+        let (dims, dtype) = self.meta(y)?;
+        if op.kind != BinaryKind::Mul
+            || dtype != DType::F32
+            || !op.epilogue.post_ops.is_empty()
+            || dims.contains(&0)
+            || self.io.block.is_some()
+            || self.outputs.contains_key(&y)
+        {
+            return Ok(false);
+        }
+        let Some(reader) = self.only_reader(y) else { return Ok(false) };
+        let Op::Binary(other_op) = &reader.op else { return Ok(false) };
+        let other = reader.inputs.iter().flatten().find(|id| **id != y);
+        // A product that meets another one which waits need not.
+        let waits = other.is_some_and(|id| self.products.contains_key(id));
+        Ok(matches!(other_op.kind, BinaryKind::Add | BinaryKind::Mul)
+            && reader.quant.is_none()
+            && node.quant.is_none()
+            && other.is_some()
+            && !waits
+            && self.meta(result(reader)?)? == (dims, dtype))
+    }
+
+    /// The sum or product of a product that has waited for it and another operand.
+    fn product_with(
+        &mut self,
+        node: &Node,
+        op: &Binary,
+        factors: [View; 2],
+        other: ValueId,
+    ) -> Result<(), Error> {
+        let y = result(node)?;
+        let (dims, _) = self.meta(y)?;
+        let other = self.view(other)?;
+        let lead = factors.iter().chain([&other]).find(|view| {
+            view.dims == dims && !view.home.is_constant() && !view.strides[..dims.rank()].contains(&0)
+        });
+        let form = match lead {
+            Some(view) if view.dims.rank() == 4 && has_contiguous_channels(view) => Form::ChannelsLast,
+            Some(view) if view.is_compact() => Form::Like(*view),
+            _ if dims.rank() == 4 => Form::ChannelsLast,
+            _ => Form::Dense,
+        };
+        let other = spread_over(node, &other, dims)?;
+        let output = self.place(y, form)?;
+        let post_ops = op.epilogue.post_ops.as_slice();
+        let target = if post_ops.is_empty() { output } else { self.temporary(&output, DType::F32) };
+        self.emit_triple(op.kind, [&factors[0], &factors[1], &other], &target)?;
+        self.float_post_ops(node, &target, post_ops, &output)
+    }
+
+    /// The product of the first two with the third one added to it or multiplied by it.
+    pub(super) fn emit_triple(
+        &mut self,
+        then: BinaryKind,
+        [a, b, c]: [&View; 3],
+        output: &View,
+    ) -> Result<(), Error> {
+        let (dims, [a_operand, b_operand, c_operand, output_operand]) =
+            self.strided_operands([a, b, c, output])?;
+        let command =
+            FTriple { dims, then, a: a_operand, b: b_operand, c: c_operand, output: output_operand };
+        self.emit(command, &[a, b, c, output]);
+        Ok(())
     }
 
     /// The sum, difference or product of two quantized operands, of which `counted` results are no padding.

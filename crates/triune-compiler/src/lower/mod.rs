@@ -26,7 +26,7 @@ use triune_device::{
     command::{self, CommandBuffer, Copy, Fill},
     work,
 };
-use triune_graph::{Graph, Node, NodeId, Op, Quantization, ValueId, with_op};
+use triune_graph::{Graph, Node, NodeId, Op, Quantization, ValueId, ops, with_op};
 use triune_tensor::{DType, QuantParams, Shape};
 
 use crate::{
@@ -99,6 +99,8 @@ pub fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Result<Lo
         views: vec![None; graph.values.len()],
         feature_maps: HashMap::new(),
         plain: HashMap::new(),
+        products: HashMap::new(),
+        readers: readers(graph),
         parents: HashMap::new(),
         becomes_map: maps_to_be(graph),
         commands: CommandBuffer::default(),
@@ -165,6 +167,10 @@ struct Lowering<'g> {
     feature_maps: HashMap<ValueId, View>,
     /// Copies without blocks of values that lie in several.
     plain: HashMap<ValueId, View>,
+    /// The factors of products that are made with the sum that reads them.
+    products: HashMap<ValueId, [View; 2]>,
+    /// How many operands each value is, and the last node that it is one of.
+    readers: Vec<(u32, NodeId)>,
     /// Values that are written straight into a part of a concatenation: its output, and the first channel.
     parents: HashMap<ValueId, (ValueId, usize)>,
     /// For every value, whether something that reads feature maps comes of it before its elements are moved.
@@ -178,6 +184,19 @@ struct Lowering<'g> {
     constants: ConstantPool,
     tables: Vec<Bytes>,
     library: Option<&'g Library>,
+}
+
+/// How many operands each value is, and the last node that it is one of.
+fn readers(graph: &Graph) -> Vec<(u32, NodeId)> {
+    let mut readers = vec![(0, NodeId(0)); graph.values.len()];
+    for (index, node) in graph.nodes.iter().enumerate() {
+        for id in node.inputs.iter().flatten() {
+            let (count, reader) = &mut readers[id.0 as usize];
+            *count += 1;
+            *reader = NodeId(index as u32);
+        }
+    }
+    readers
 }
 
 /// An operator that becomes commands.
@@ -258,7 +277,9 @@ impl Lowering<'_> {
         for index in outputs {
             let target = self.io.outputs[index];
             let view = self.mapped(self.graph.outputs[index])?;
-            if view != target {
+            // Axes of one element have no say.
+            let there = (view.home, view.offset, view.dtype) == (target.home, target.offset, target.dtype);
+            if !there || !view.same_layout(&target) {
                 self.copy(&view, &target)?;
             }
         }
@@ -431,8 +452,7 @@ impl Lowering<'_> {
             let whole = self.place(parent, Form::ChannelsLast)?;
             // No command reads and writes one buffer: pixels of two parts lie in turn.
             view = whole.channels(channel, dims[1]).filter(|_| !self.producer_reads(id, whole.home));
-        } else if let Some(&index) = self.outputs.get(&id) {
-            let target = self.io.outputs[index];
+        } else if let Some(target) = self.output_behind(id) {
             let fits = match form {
                 Form::ChannelsLast if strided => has_contiguous_channels(&target),
                 Form::ChannelsLast | Form::Dense => target.is_dense(),
@@ -466,6 +486,46 @@ impl Lowering<'_> {
             && maps.clone().count() > 0
             && { maps }.all(lies_so)
             && results.all(|id| !self.becomes_map[id.0 as usize])
+    }
+
+    /// The node that reads a value, if that is one operand of one node and no output.
+    fn only_reader(&self, id: ValueId) -> Option<&Node> {
+        let (count, reader) = self.readers[id.0 as usize];
+        (count == 1 && !self.outputs.contains_key(&id)).then(|| &self.graph.nodes[reader.0 as usize])
+    }
+
+    /// The place of the output that a value is, or that only sees its elements under other extents.
+    fn output_behind(&self, id: ValueId) -> Option<View> {
+        let (dims, dtype) = self.meta(id).ok()?;
+        let mut last = id;
+        loop {
+            if let Some(&index) = self.outputs.get(&last) {
+                let target = self.io.outputs[index];
+                return if last == id { Some(target) } else { target.plain()?.reshaped(dims) }
+                    .filter(|target| target.dtype == dtype);
+            }
+            let reader = self.only_reader(last)?;
+            let first = reader.inputs.first().copied().flatten();
+            if first != Some(last) || !self.passes_on(reader) {
+                return None;
+            }
+            last = reader.outputs.first().copied().flatten()?;
+        }
+    }
+
+    /// Whether a node's result has its operand's elements in their order, and the two can be one.
+    fn passes_on(&self, node: &Node) -> bool {
+        match &node.op {
+            Op::Reshape(_) | Op::Flatten(_) | Op::Squeeze(_) | Op::Unsqueeze(_) | Op::Identity(_) => true,
+            Op::Table(op) => {
+                let ends = [&node.inputs, &node.outputs].map(|ids| ids.first().copied().flatten());
+                let [from, to] = ends.map(|id| id.and_then(|id| self.graph.value(id).dtype));
+                self.io.block.is_none()
+                    && from == to
+                    && op.table.iter().enumerate().all(|(byte, &own)| byte == usize::from(own))
+            }
+            _ => false,
+        }
     }
 
     /// Whether an operand of the node that makes the value lies in `home`.
@@ -670,19 +730,31 @@ fn writes_feature_maps(op: &Op) -> bool {
     )
 }
 
+/// Whether a pool is made plane by plane in less time than with channels brought side by side: of reals, whose kernels take every
+/// column or every other one, and not of windows with so many elements that all columns are read often.
+fn serves_planes(graph: &Graph, node: &Node, op: &ops::Pool) -> bool {
+    const FEW: usize = 4;
+    let x = node.inputs.first().copied().flatten();
+    let few = op.stride[1] == 2 || op.stride[1] == 1 && op.kernel[0].saturating_mul(op.kernel[1]) <= FEW;
+    few && x.is_some_and(|id| graph.value(id).dtype == Some(DType::F32))
+}
+
 /// For every value, whether a feature map is made of it.
 fn maps_to_be(graph: &Graph) -> Vec<bool> {
     let mut wanted = vec![false; graph.values.len()];
     for node in graph.nodes.iter().rev() {
-        let reads_map = matches!(
-            node.op,
-            Op::Conv(_)
-                | Op::Pool(_)
-                | Op::GlobalPool(_)
-                | Op::AdaptivePool(_)
-                | Op::Resize(_)
-                | Op::WarpPerspective(_)
-        );
+        // What can be done plane by plane wants maps where its readers do.
+        let either = matches!(&node.op, Op::Pool(op) if serves_planes(graph, node, op));
+        let reads_map = !either
+            && matches!(
+                node.op,
+                Op::Conv(_)
+                    | Op::Pool(_)
+                    | Op::GlobalPool(_)
+                    | Op::AdaptivePool(_)
+                    | Op::Resize(_)
+                    | Op::WarpPerspective(_)
+            );
         let keeps_order = matches!(
             node.op,
             Op::Binary(_)
@@ -699,7 +771,9 @@ fn maps_to_be(graph: &Graph) -> Vec<bool> {
                 | Op::Split(_)
                 | Op::Where(_)
         );
-        if reads_map || keeps_order && node.outputs.iter().flatten().any(|id| wanted[id.0 as usize]) {
+        if reads_map
+            || (keeps_order || either) && node.outputs.iter().flatten().any(|id| wanted[id.0 as usize])
+        {
             node.inputs.iter().flatten().for_each(|id| wanted[id.0 as usize] = true);
         }
     }

@@ -55,6 +55,7 @@ impl Lowering<'_> {
             _ if view.dims == dims => view,
             Some(view) => view,
             None if self.pixels_in_runs(y, &view)? => return Ok(()),
+            None if self.rows_for(y, &view)? => return Ok(()),
             None => self
                 .dense(x)?
                 .reshaped(dims)
@@ -62,6 +63,16 @@ impl Lowering<'_> {
         };
         self.set_view(y, reshaped);
         Ok(())
+    }
+
+    /// Copies elements to where a row-major result is to lie. Whether it did: blocks are taken apart first.
+    fn rows_for(&mut self, y: ValueId, from: &View) -> Result<bool, Error> {
+        let Some(from) = from.plain() else { return Ok(false) };
+        let output = self.place(y, Form::Dense)?;
+        let target = output.plain().filter(|output| output.home != from.home);
+        let Some(target) = target.and_then(|output| output.reshaped(from.dims)) else { return Ok(false) };
+        self.copy(&from, &target)?;
+        Ok(true)
     }
 
     /// Copies elements to where a feature map has them, if that takes whole runs: what a row-major copy would take apart. Whether it

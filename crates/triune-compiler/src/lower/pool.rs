@@ -6,7 +6,7 @@ use triune_graph::{
     ops::{self, AutoPad, ResizeMode},
 };
 use triune_kernels::ConvGeometry;
-use triune_tensor::{DType, QuantParams, Shape};
+use triune_tensor::{DType, QuantParams, Shape, function::PoolKind};
 
 use super::{Form, Lowering, conv::window, lowers, operand, result};
 use crate::{Error, view::View};
@@ -38,8 +38,11 @@ impl Lowering<'_> {
 
     fn windowed(&mut self, node: &Node, op: &ops::Pool) -> Result<(), Error> {
         let (x, y) = (operand(node, 0)?, result(node)?);
-        let input = self.feature_map(node, x)?;
-        let output = self.place(y, Form::ChannelsLast)?;
+        let planes = if super::serves_planes(self.graph, node, op) { self.planes(node, x, y)? } else { None };
+        let (input, output) = match planes {
+            Some(planes) => planes,
+            None => (self.feature_map(node, x)?, self.place(y, Form::ChannelsLast)?),
+        };
         let [input_quant, output_quant] = self.pooled(node)?;
         let geometry = ConvGeometry {
             kernel: op.kernel,
@@ -64,8 +67,14 @@ impl Lowering<'_> {
 
     pub(super) fn global_pool(&mut self, node: &Node, op: ops::GlobalPool) -> Result<(), Error> {
         let (x, y) = (operand(node, 0)?, result(node)?);
-        let input = self.feature_map(node, x)?;
-        let output = self.place(y, Form::ChannelsLast)?;
+        // Sums of integers have no order, and means of reals the same on planes. Of the largest ones +0 or −0 may come first.
+        let dtype = self.meta(x)?.1;
+        let either = dtype.is_quantized() || dtype == DType::F32 && op.kind != PoolKind::Max;
+        let planes = if either { self.planes(node, x, y)? } else { None };
+        let (input, output) = match planes {
+            Some(planes) => planes,
+            None => (self.feature_map(node, x)?, self.place(y, Form::ChannelsLast)?),
+        };
         let [input_quant, output_quant] = self.pooled(node)?;
         let command = GlobalPool {
             input: self.map(&input)?,
@@ -82,7 +91,9 @@ impl Lowering<'_> {
 
     pub(super) fn resize(&mut self, node: &Node, op: ops::Resize) -> Result<(), Error> {
         let (x, y) = (operand(node, 0)?, result(node)?);
-        let (input, output) = match self.nearest_planes(node, op, x, y)? {
+        let nearest = matches!(op.mode, ResizeMode::Nearest(_));
+        let planes = if nearest { self.planes(node, x, y)? } else { None };
+        let (input, output) = match planes {
             Some(planes) => planes,
             None => (self.feature_map(node, x)?, self.place(y, Form::ChannelsLast)?),
         };
@@ -137,15 +148,9 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Operand and result of a resampling of whole elements plane by plane, each plane an image: nothing is transposed for it.
-    fn nearest_planes(
-        &mut self,
-        node: &Node,
-        op: ops::Resize,
-        x: ValueId,
-        y: ValueId,
-    ) -> Result<Option<(View, View)>, Error> {
-        if !matches!(op.mode, ResizeMode::Nearest(_)) || !self.is_plane_by_plane(node) {
+    /// Operand and result of what is done plane by plane, each plane an image, if they lie so: nothing is transposed for it.
+    fn planes(&mut self, node: &Node, x: ValueId, y: ValueId) -> Result<Option<(View, View)>, Error> {
+        if !self.is_plane_by_plane(node) {
             return Ok(None);
         }
         let planes = |view: View| {
