@@ -86,12 +86,16 @@ impl<'a> Table<'a> {
         self.get(name).map(|TensorRef { dtype, shape, bytes }| Arrival { dtype, shape, bytes })
     }
 
-    /// A value of a network in the end: made by a stage, given, or known from the start.
-    fn result(&self, graph: &Graph, id: ValueId) -> Result<Value, Error> {
+    /// A value of a network in the end: made by a stage, given, or known from the start. The `last` time it is asked for it need
+    /// not be copied.
+    fn result(&mut self, graph: &Graph, id: ValueId, last: bool) -> Result<Value, Error> {
         let value = graph.value(id);
         if let Some(constant) = &value.constant {
             let bytes = constant.bytes().to_vec();
             return Ok(Value::Tensor(Tensor { dtype: constant.dtype(), shape: constant.shape(), bytes }));
+        }
+        if last && let Some(made) = self.made.remove(&value.name) {
+            return Ok(made);
         }
         let made = self.value(&value.name);
         made.ok_or_else(|| Error::internal(format!("no stage makes the output '{}'", value.name)))?.to_owned()
@@ -311,7 +315,10 @@ impl Staged {
         for part in &mut self.parts {
             part.run(&mut table, resources)?;
         }
-        graph.outputs.iter().map(|&id| table.result(graph, id)).collect()
+        let outputs = graph.outputs.iter().enumerate();
+        outputs
+            .map(|(index, id)| table.result(graph, *id, !graph.outputs[index + 1..].contains(id)))
+            .collect()
     }
 
     /// What the stages run that are compiled, in order, each as it was used last.

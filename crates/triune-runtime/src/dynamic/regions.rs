@@ -47,8 +47,14 @@ fn add(map: &[[f64; TOGETHER]], width: usize, y: Place, across: &[Place], sums: 
     *sums = own;
 }
 
-/// The largest part of a sample of a row; one beyond the map is 0.
-fn largest(map: &[[f64; TOGETHER]], width: usize, y: Place, across: &[Place], most: &mut [f64; TOGETHER]) {
+/// The largest part of a sample of a row; one beyond the map is 0. A NaN wins: there is none in a map that `IS_FINITE`.
+fn largest<const IS_FINITE: bool>(
+    map: &[[f64; TOGETHER]],
+    width: usize,
+    y: Place,
+    across: &[Place],
+    most: &mut [f64; TOGETHER],
+) {
     let mut best = *most;
     for x in across {
         let (Some(y), Some(x)) = (y, *x) else {
@@ -58,7 +64,7 @@ fn largest(map: &[[f64; TOGETHER]], width: usize, y: Place, across: &[Place], mo
         for (pixel, factor) in corners(width, y, x) {
             for (best, pixel) in best.iter_mut().zip(&map[pixel]) {
                 let own = factor * pixel;
-                *best = if own > *best || own.is_nan() { own } else { *best };
+                *best = if own > *best || !IS_FINITE && own.is_nan() { own } else { *best };
             }
         }
     }
@@ -87,6 +93,7 @@ pub(super) fn align(at: &Operands<'_>, op: RoiAlign) -> Result<Tensor, Error> {
     if total > 0 && (height == 0 || width == 0) {
         return Err(at.wrong(format!("a map {} has no elements to take", List(x.shape))));
     }
+    let finite = pixels.iter().fold(true, |all, pixel| all & pixel.is_finite());
     let mut results = memory::filled(total, 0.0)?;
     // Channels last, as many as are computed at once: a sample's neighbours of all of them lie side by side.
     let groups = channels.div_ceil(TOGETHER);
@@ -145,10 +152,10 @@ pub(super) fn align(at: &Operands<'_>, op: RoiAlign) -> Result<Tensor, Error> {
                 let across = &across[..samples[1].min(across.len())];
                 let (mut sums, mut most) = ([0.0; TOGETHER], [f64::NEG_INFINITY; TOGETHER]);
                 for y in down {
-                    if op.max {
-                        largest(map, width, *y, across, &mut most);
-                    } else {
-                        add(map, width, *y, across, &mut sums);
+                    match (op.max, finite) {
+                        (true, true) => largest::<true>(map, width, *y, across, &mut most),
+                        (true, false) => largest::<false>(map, width, *y, across, &mut most),
+                        (false, _) => add(map, width, *y, across, &mut sums),
                     }
                     if samples[1] > 1 << 10 {
                         work::go_on()?;
