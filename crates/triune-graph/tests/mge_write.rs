@@ -251,6 +251,9 @@ fn movements_round_trip() {
     };
     go(Op::Softmax(Softmax { axis: 1, flatten: false, log: false }), image, &[], 1);
     go(Op::Softmax(Softmax { axis: -1, flatten: false, log: false }), image, &[], 1);
+    for axis in [1, -1] {
+        go(Op::Softmax(Softmax { axis, flatten: false, log: true }), image, &[], 1);
+    }
     go(Op::Flatten(Flatten { axis: 2 }), image, &[], 1);
     go(Op::Squeeze(Squeeze), &[2, 1, 3], &[ints(&[1])], 1);
     go(Op::Unsqueeze(Unsqueeze), &[2, 3], &[ints(&[0, 2])], 1);

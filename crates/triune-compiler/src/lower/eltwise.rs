@@ -143,9 +143,11 @@ impl Lowering<'_> {
         }
         let Some(reader) = self.only_reader(y) else { return Ok(false) };
         let Op::Binary(other_op) = &reader.op else { return Ok(false) };
-        let other = reader.inputs.iter().flatten().find(|id| **id != y);
+        // Not an addition behind the reader's own function.
+        let [Some(a), Some(b)] = reader.inputs[..] else { return Ok(false) };
+        let other = [a, b].into_iter().find(|id| *id != y);
         // A product that meets another one which waits need not.
-        let waits = other.is_some_and(|id| self.products.contains_key(id));
+        let waits = other.is_some_and(|id| self.products.contains_key(&id));
         Ok(matches!(other_op.kind, BinaryKind::Add | BinaryKind::Mul)
             && reader.quant.is_none()
             && node.quant.is_none()

@@ -163,7 +163,7 @@ ops! {
     /// Running sums or products along an axis.
     Running(Running) = (|op| if op.product { "CumProd" } else { "CumSum" });
     /// exp(x − max)/Σ along an axis.
-    Softmax(Softmax) = "Softmax";
+    Softmax(Softmax) = (|op| if op.log { "LogSoftmax" } else { "Softmax" });
     /// Other extents for the same elements; inputs x, shape.
     Reshape(Reshape) = "Reshape";
     /// To two dimensions.

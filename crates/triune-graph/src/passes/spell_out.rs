@@ -362,10 +362,10 @@ impl Site<'_, '_> {
         Some(())
     }
 
-    /// exp(x − max)/Σ over f64, in f64.
+    /// exp(x − max)/Σ over f64, in f64, or x − max − ln Σ.
     fn softmax(&mut self, node: &Node, op: Softmax) -> Option<()> {
         let x = node.inputs.first().copied()??;
-        if self.dtype(x)? != DType::F64 || node.quant.is_some() || op.log {
+        if self.dtype(x)? != DType::F64 || node.quant.is_some() {
             return None;
         }
         let rank = self.shape(x)?.rank();
@@ -374,15 +374,21 @@ impl Site<'_, '_> {
             if op.flatten { first..rank } else { first..first + 1 }.map(|a| a as isize).collect();
         if axes.is_empty() {
             // Each element is a row of its own.
-            let quotient = self.emit(BinaryKind::Sub, &[x, x]);
-            self.finish(UnaryKind::Exp, &[quotient], node);
+            let difference = self.emit(BinaryKind::Sub, &[x, x]);
+            let last = if op.log { UnaryKind::Identity } else { UnaryKind::Exp };
+            self.finish(last, &[difference], node);
             return Some(());
         }
         let most = self.emit(Op::Reduce(Reduce::along(ReduceKind::Max, &axes)), &[x]);
         let difference = self.emit(BinaryKind::Sub, &[x, most]);
         let power = self.emit(UnaryKind::Exp, &[difference]);
         let sum = self.emit(Op::Reduce(Reduce::along(ReduceKind::Sum, &axes)), &[power]);
-        self.finish(BinaryKind::Div, &[power, sum], node);
+        if op.log {
+            let sum = self.emit(UnaryKind::Log, &[sum]);
+            self.finish(BinaryKind::Sub, &[difference, sum], node);
+        } else {
+            self.finish(BinaryKind::Div, &[power, sum], node);
+        }
         Some(())
     }
 

@@ -1,6 +1,6 @@
 //! Functions of one or two operands, reductions, and the border between reals and integers.
 
-use super::site::Site;
+use super::{Variable, site::Site};
 use crate::{
     Error, Op,
     format::flatbuffer::TableBuilder,
@@ -72,6 +72,27 @@ impl Site<'_, '_> {
             y = self.add("ReduceV2", Some((23, params)), &[y], &inner)?;
         }
         self.reshape(y, &result)
+    }
+
+    /// x − max − ln Σ e^(x − max), for which there is no operator.
+    pub(super) fn log_softmax(&mut self, axis: isize) -> Result<u32, Error> {
+        let result = self.result.clone();
+        let rank = result.shape.len() as isize;
+        let axis = if axis < 0 { axis + rank } else { axis };
+        let along = |site: &mut Self, mode: u32, x: u32, suffix: &str| {
+            let mut inner = site.inner(suffix);
+            inner.shape[axis as usize] = 1;
+            let params = TableBuilder::default().u32(0, mode).i32(1, axis as i32);
+            Ok::<_, Error>((site.add("ReduceV2", Some((23, params)), &[x], &inner)?, inner))
+        };
+        let x = self.input(0)?;
+        let (most, _) = along(self, 4, x, "largest")?;
+        let (shifted, powers) = (self.inner("shifted"), self.inner("powers"));
+        let shifted = self.elemwise(24, &[x, most], &shifted)?;
+        let powers = self.elemwise(6, &[shifted], &powers)?;
+        let (sum, one) = along(self, 0, powers, "sum")?;
+        let sum = self.elemwise(9, &[sum], &Variable { name: format!("{}.log", one.name), ..one })?;
+        self.elemwise(24, &[shifted, sum], &result)
     }
 
     pub(super) fn unary(&mut self, kind: UnaryKind) -> Result<u32, Error> {

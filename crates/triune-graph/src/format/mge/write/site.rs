@@ -125,7 +125,7 @@ impl Site<'_, '_> {
                     return Err(self.unsupported("a softmax over several axes"));
                 }
                 if op.log {
-                    return Err(self.unsupported("a softmax's logarithm"));
+                    return self.log_softmax(op.axis);
                 }
                 let x = self.input(0)?;
                 self.add("Softmax", Some((90, int(0, op.axis as i32))), &[x], &result)

@@ -2,7 +2,7 @@
 
 use triune_tensor::DType;
 
-use super::{DEFAULT_DOMAIN, Form, MANY, Meaning, NodeReader, Operator, Signature, operators};
+use super::{DEFAULT_DOMAIN, Form, MANY, Meaning, NodeReader, Operator, Signature, normalization, operators};
 use crate::{
     Error, Op, ValueId,
     functions::Scope,
@@ -156,18 +156,7 @@ pub(super) fn log_softmax_of(f: &mut Scope<'_, '_>, x: ValueId, axis: usize) -> 
     if f.shape(x).contains(&0) {
         return Ok(x);
     }
-    if f.dtype(x) != DType::F64 {
-        let dtype = f.dtype(x);
-        let x = f.cast(x, DType::F32)?;
-        let y = f.op(Op::Softmax(Softmax { axis: axis as isize, flatten: false, log: true }), &[x])?;
-        return f.cast(y, dtype);
-    }
-    let largest = f.reduce(ReduceKind::Max, x, &[axis])?;
-    let shifted = f.sub(x, largest)?;
-    let powers = f.unary(UnaryKind::Exp, shifted)?;
-    let sum = f.reduce(ReduceKind::Sum, powers, &[axis])?;
-    let sum = f.unary(UnaryKind::Log, sum)?;
-    f.sub(shifted, sum)
+    f.op(Op::Softmax(Softmax { axis: axis as isize, flatten: false, log: true }), &[x])
 }
 
 /// 1 at the first of the largest elements along an axis, 0 elsewhere.
@@ -206,7 +195,7 @@ operators! {
     "Celu": [12, 28] {1, 1, 1 => celu};
     "Gelu": [20] {1, 1, 1 => gelu} write super::bare;
     "Hardmax": [1, 11, 13] {1, 1, 1 => |node| along_rows(node, hardmax_of)};
-    "LogSoftmax": [1, 11, 13] {1, 1, 1 => |node| along_rows(node, log_softmax_of)};
+    "LogSoftmax": [1, 11, 13] {1, 1, 1 => |node| along_rows(node, log_softmax_of)} write normalization::write_softmax;
     "Mean": [1, 6, 8, 13] {1, MANY, 1 => body mean};
     "Mish": [18, 22] {1, 1, 1 => body mish};
     "Selu": [1, 6, 22] {1, 1, 1 => selu};

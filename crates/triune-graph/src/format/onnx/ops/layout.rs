@@ -159,10 +159,10 @@ fn one_hot(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     Ok(function.deciding(&[1]).into())
 }
 
-/// Whole tensors repeated along their axes.
 /// Axes that one copy has.
 const COPIED: usize = 6;
 
+/// Whole tensors repeated along their axes.
 fn tile(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
     let repeats = f.ints(1)?.unwrap_or_default();
     tiled(f, f.input(0)?, &repeats)

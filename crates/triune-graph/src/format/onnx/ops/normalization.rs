@@ -118,13 +118,10 @@ fn softmax(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     Ok(Op::Softmax(Softmax { axis, flatten, log: false }))
 }
 
-fn write_softmax(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
+pub(super) fn write_softmax(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
     let Op::Softmax(op) = op else { return Err(mistaken(op)) };
     if op.flatten {
         return Err("a softmax over several axes cannot be written in opset 13".into());
-    }
-    if op.log {
-        return Err("a softmax's logarithm is an operator of its own in ONNX".into());
     }
     writer.int("axis", op.axis as i64);
     Ok(())

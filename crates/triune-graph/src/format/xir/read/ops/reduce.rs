@@ -5,7 +5,7 @@ use triune_tensor::{DType, text::List};
 use super::super::{View, node::Reader};
 use crate::{
     Error, Op, ValueId,
-    ops::{ArgReduce, BinaryKind, GlobalPool, Reduce, ReduceKind, Softmax, UnaryKind},
+    ops::{ArgReduce, GlobalPool, Reduce, ReduceKind, Softmax},
 };
 
 /// The flat axes that an attribute names; `None` for all.
@@ -116,11 +116,6 @@ pub(in super::super) fn log_softmax(node: &mut Reader<'_, '_>) -> Result<(), Err
     let (x, y) = node.ends()?;
     let axis = soft_axis(node, x)? as isize;
     let open = node.in_floats(x, View::Open)?;
-    let largest = node.emit(Op::Reduce(Reduce::along(ReduceKind::Max, &[axis])), &[open])?;
-    let shifted = node.binary(BinaryKind::Sub, open, largest)?;
-    let powers = node.unary(UnaryKind::Exp, shifted)?;
-    let sum = node.emit(Op::Reduce(Reduce::along(ReduceKind::Sum, &[axis])), &[powers])?;
-    let sum = node.unary(UnaryKind::Log, sum)?;
-    let result = node.binary(BinaryKind::Sub, shifted, sum)?;
+    let result = node.emit(Op::Softmax(Softmax { axis, flatten: false, log: true }), &[open])?;
     node.define_like(y, x, result)
 }
