@@ -501,7 +501,9 @@ impl Lowering<'_> {
         loop {
             if let Some(&index) = self.outputs.get(&last) {
                 let target = self.io.outputs[index];
-                return if last == id { Some(target) } else { target.plain()?.reshaped(dims) }
+                // Of blocks, what fills the last one is written by whoever writes blocks.
+                let behind = || if target.blocks.is_none() { target.reshaped(dims) } else { None };
+                return if last == id { Some(target) } else { behind() }
                     .filter(|target| target.dtype == dtype);
             }
             let reader = self.only_reader(last)?;

@@ -266,14 +266,17 @@ impl Emitter<'_> {
         let axis = Self::axis(node, op.axis, dims.rank())?;
         let class = if op.log { "LogSoftmax" } else { "Softmax" };
         if op.flatten && dims[axis + 1..].iter().any(|&extent| extent != 1) {
-            return self.flat_softmax(node, axis, class);
+            if op.log {
+                return Err(Error::unsupported(node, "the logarithm of a softmax over several axes"));
+            }
+            return self.flat_softmax(node, axis);
         }
         let native = self.native(id, form, self.wanted(node, id));
         self.simple(node, class, vec![("axis", super::product::number(native.axis(axis)))])
     }
 
     /// A softmax over an axis and all behind it, as ONNX had it before operator set 13: over one that all of them make.
-    fn flat_softmax(&mut self, node: &Node, axis: usize, class: &str) -> Result<(), Error> {
+    fn flat_softmax(&mut self, node: &Node, axis: usize) -> Result<(), Error> {
         let (x, y) = ends(node)?;
         let dims = self.dims(x)?;
         let form = Form::plain(dims.rank());
@@ -289,7 +292,7 @@ impl Emitter<'_> {
         let from = self.reshape(&format!("{}:rows", node.name), from, dtype);
         let dtype = stored(element(self, self.meaning(y)), rows, &flat);
         let made = self.value(&format!("{}:made", node.name), dtype, None);
-        self.push(class, &node.name, vec![Some(from)], vec![made], vec![("axis", Attribute::Int(1))]);
+        self.push("Softmax", &node.name, vec![Some(from)], vec![made], vec![("axis", Attribute::Int(1))]);
         let to = self.define(y, form)?;
         self.reshape_into(&format!("{}:back", node.name), made, to);
         Ok(())

@@ -292,7 +292,6 @@ fn single_operators_keep_their_values() {
     for (op, constants, results) in [
         (Op::Softmax(ops::Softmax { axis: 1, flatten: false, log: false }), vec![], 1),
         (Op::Softmax(ops::Softmax { axis: 2, flatten: false, log: true }), vec![], 1),
-        (Op::Softmax(ops::Softmax { axis: 1, flatten: true, log: true }), vec![], 1),
         (Op::Reshape(ops::Reshape { allow_zero: false }), vec![ints(&[1, 8, 15])], 1),
         (Op::Slice(ops::Slice), vec![ints(&[1, 0]), ints(&[4, 5]), ints(&[2, 3]), ints(&[1, 2])], 1),
         (Op::Split(ops::Split { axis: 1, parts: None }), vec![ints(&[1, 3])], 2),

@@ -414,6 +414,9 @@ const REFUSED: &[(&str, &str, Build)] = &[
         let slopes = b.node(Op::Reduce(op), &[y]);
         vec![b.binary(B::PRelu, y, slopes)]
     }),
+    ("LogSoftmax", "the logarithm of a softmax over several axes", |b, y| {
+        vec![b.node(Op::Softmax(ops::Softmax { axis: 1, flatten: true, log: true }), &[y])]
+    }),
     ("ReduceProd", "has no product along an axis", |b, y| vec![reduce(b, ops::ReduceKind::Product, &[1], y)]),
     ("ArgMax", "the last of equal extremes", |b, y| {
         let op = ops::ArgReduce {
