@@ -174,7 +174,8 @@ fn run(indices: &[i32], seen: &[f32]) -> usize {
         for k in 0..AHEAD {
             // Any negative index is none.
             let expected = next.wrapping_add(step * k as i32);
-            all &= (ahead[k].max(-1) == expected.max(-1)) & (seen[k] == own);
+            all &= ahead[k].max(-1) == expected.max(-1);
+            all &= seen[k] == own;
         }
         if !all {
             break;

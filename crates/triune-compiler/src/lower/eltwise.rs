@@ -73,7 +73,7 @@ impl Lowering<'_> {
         let (dims, dtype) = self.meta(y)?;
         for (product, addend) in [(a, b), (b, a)] {
             if let Some(factors) = self.products.remove(&product) {
-                return self.product_with(node, op, factors, addend);
+                return self.product_with(node, op, &factors, addend);
             }
         }
         let (a_view, b_view) = (self.mapped(a)?, self.mapped(b)?);
@@ -161,7 +161,7 @@ impl Lowering<'_> {
         &mut self,
         node: &Node,
         op: &Binary,
-        factors: [View; 2],
+        factors: &[View; 2],
         other: ValueId,
     ) -> Result<(), Error> {
         let y = result(node)?;
