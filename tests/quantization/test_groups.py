@@ -194,7 +194,7 @@ def test_normalizations_by_what_they_are(tmp_path: Path) -> None:
     assert joined(b, tmp_path, y=normalized(b, x, 64, inverse=True)) == ["Conv", "LayerNormalization"]
     b = Builder(27)
     x = b.conv("image", 8)
-    assert joined(b, tmp_path, y=normalized(b, x, 64, centred=False)) == ["Conv", "Normalization"]
+    assert joined(b, tmp_path, y=normalized(b, x, 64, centred=False)) == ["Conv", "RMSNormalization"]
 
 
 @pytest.mark.parametrize("at", range(9))

@@ -6,6 +6,7 @@
 mod constants;
 mod conv;
 mod eltwise;
+mod form;
 mod gemm;
 mod index;
 mod mirror;
@@ -26,7 +27,7 @@ use triune_device::{
     command::{self, CommandBuffer, Copy, Fill},
     work,
 };
-use triune_graph::{Graph, Node, NodeId, Op, Quantization, ValueId, ops, with_op};
+use triune_graph::{Graph, Node, NodeId, Op, Quantization, ValueId, with_op};
 use triune_tensor::{DType, QuantParams, Shape};
 
 use crate::{
@@ -38,6 +39,7 @@ use crate::{
     view::{Blocks, Home, View, merge_axes},
 };
 use constants::ConstantPool;
+use form::{Form, maps_to_be, serves_planes, writes_feature_maps};
 
 /// Where the border tensors lie, and what surrounds an input's data.
 #[derive(Clone, Debug, Default)]
@@ -140,17 +142,6 @@ pub fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Result<Lo
         lowering.pause(pause, &mut done)?;
     }
     lowering.finish(&done)
-}
-
-/// How a producer can write its result.
-#[derive(Clone, Copy, Debug)]
-enum Form {
-    /// Any view whose channels are contiguous (NHWC with free strides), or in blocks; ranks other than 4 row-major.
-    ChannelsLast,
-    /// Without gaps, axes in the order of this view.
-    Like(View),
-    /// Row-major without gaps.
-    Dense,
 }
 
 struct Lowering<'g> {
@@ -440,105 +431,6 @@ impl Lowering<'_> {
         Ok(own)
     }
 
-    /// Decides where a result goes: its part of a concatenation, an output's segment, or scratch.
-    fn place(&mut self, id: ValueId, form: Form) -> Result<View, Error> {
-        if let Some(view) = self.views[id.0 as usize] {
-            return Ok(view);
-        }
-        let (dims, dtype) = self.meta(id)?;
-        let strided = matches!(form, Form::ChannelsLast) && dims.rank() == 4;
-        let mut view = None;
-        if strided && let Some(&(parent, channel)) = self.parents.get(&id) {
-            let whole = self.place(parent, Form::ChannelsLast)?;
-            // No command reads and writes one buffer: pixels of two parts lie in turn.
-            view = whole.channels(channel, dims[1]).filter(|_| !self.producer_reads(id, whole.home));
-        } else if let Some(target) = self.output_behind(id) {
-            let fits = match form {
-                Form::ChannelsLast if strided => has_contiguous_channels(&target),
-                Form::ChannelsLast | Form::Dense => target.is_dense(),
-                Form::Like(like) => target.same_layout(&like.compact_like(target.home, dtype)),
-            };
-            view = fits.then_some(target);
-        }
-        let view = view.unwrap_or_else(|| match (form, self.block_of(id, dtype)) {
-            (Form::ChannelsLast, Some(block)) => self.new_blocked(id, dims, dtype, block),
-            (Form::ChannelsLast, None) => View::channels_last(self.new_scratch(dims, dtype), dtype, dims),
-            (Form::Like(like), _) => like.compact_like(self.new_scratch(dims, dtype), dtype),
-            (Form::Dense, _) => View::dense(self.new_scratch(dims, dtype), dtype, dims),
-        });
-        self.views[id.0 as usize] = Some(view);
-        Ok(view)
-    }
-
-    /// Whether a node's operands lie plane by plane and nobody wants its result otherwise: channels together would have all of it
-    /// transposed on the way in, and on the way out.
-    fn is_plane_by_plane(&self, node: &Node) -> bool {
-        let lies_so = |id: &ValueId| match &self.views[id.0 as usize] {
-            Some(view) => view.is_dense() && !has_contiguous_channels(view),
-            None => self.graph.value(*id).constant.is_some(),
-        };
-        let maps = node.inputs.iter().flatten().filter(|id| {
-            let value = self.graph.value(**id);
-            value.constant.is_none() && value.shape.as_ref().is_some_and(|dims| dims.len() == 4)
-        });
-        let mut results = node.outputs.iter().flatten();
-        self.io.block.is_none()
-            && maps.clone().count() > 0
-            && { maps }.all(lies_so)
-            && results.all(|id| !self.becomes_map[id.0 as usize])
-    }
-
-    /// The node that reads a value, if that is one operand of one node and no output.
-    fn only_reader(&self, id: ValueId) -> Option<&Node> {
-        let (count, reader) = self.readers[id.0 as usize];
-        (count == 1 && !self.outputs.contains_key(&id)).then(|| &self.graph.nodes[reader.0 as usize])
-    }
-
-    /// The place of the output that a value is, or that only sees its elements under other extents.
-    fn output_behind(&self, id: ValueId) -> Option<View> {
-        let (dims, dtype) = self.meta(id).ok()?;
-        let mut last = id;
-        loop {
-            if let Some(&index) = self.outputs.get(&last) {
-                let target = self.io.outputs[index];
-                // Of blocks, what fills the last one is written by whoever writes blocks.
-                let behind = || if target.blocks.is_none() { target.reshaped(dims) } else { None };
-                return if last == id { Some(target) } else { behind() }
-                    .filter(|target| target.dtype == dtype);
-            }
-            let reader = self.only_reader(last)?;
-            let first = reader.inputs.first().copied().flatten();
-            if first != Some(last) || !self.passes_on(reader) {
-                return None;
-            }
-            last = reader.outputs.first().copied().flatten()?;
-        }
-    }
-
-    /// Whether a node's result has its operand's elements in their order, and the two can be one.
-    fn passes_on(&self, node: &Node) -> bool {
-        match &node.op {
-            Op::Reshape(_) | Op::Flatten(_) | Op::Squeeze(_) | Op::Unsqueeze(_) | Op::Identity(_) => true,
-            Op::Table(op) => {
-                let ends = [&node.inputs, &node.outputs].map(|ids| ids.first().copied().flatten());
-                let [from, to] = ends.map(|id| id.and_then(|id| self.graph.value(id).dtype));
-                self.io.block.is_none()
-                    && from == to
-                    && op.table.iter().enumerate().all(|(byte, &own)| byte == usize::from(own))
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether an operand of the node that makes the value lies in `home`.
-    fn producer_reads(&self, id: ValueId, home: Home) -> bool {
-        self.producers[id.0 as usize].is_some_and(|producer| {
-            let node = &self.graph.nodes[producer.0 as usize];
-            let mut views = node.inputs.iter().flatten().filter_map(|input| self.views[input.0 as usize]);
-            views.any(|view| view.home == home)
-        })
-    }
-
     /// Gives a value the place of another, seen differently.
     fn set_view(&mut self, id: ValueId, view: View) {
         self.views[id.0 as usize] = Some(view);
@@ -715,71 +607,6 @@ impl Lowering<'_> {
         let to = self.place(output, form)?;
         Ok((from, to))
     }
-}
-
-/// Whether the operator writes its result as a feature map with free strides.
-fn writes_feature_maps(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Conv(_)
-            | Op::Pool(_)
-            | Op::GlobalPool(_)
-            | Op::AdaptivePool(_)
-            | Op::Resize(_)
-            | Op::WarpPerspective(_)
-            | Op::Binary(_)
-            | Op::Table(_)
-    )
-}
-
-/// Whether a pool is made plane by plane in less time than with channels brought side by side: of reals, whose kernels take every
-/// column or every other one, and not of windows with so many elements that all columns are read often.
-fn serves_planes(graph: &Graph, node: &Node, op: &ops::Pool) -> bool {
-    const FEW: usize = 4;
-    let x = node.inputs.first().copied().flatten();
-    let few = op.stride[1] == 2 || op.stride[1] == 1 && op.kernel[0].saturating_mul(op.kernel[1]) <= FEW;
-    few && x.is_some_and(|id| graph.value(id).dtype == Some(DType::F32))
-}
-
-/// For every value, whether a feature map is made of it.
-fn maps_to_be(graph: &Graph) -> Vec<bool> {
-    let mut wanted = vec![false; graph.values.len()];
-    for node in graph.nodes.iter().rev() {
-        // What can be done plane by plane wants maps where its readers do.
-        let either = matches!(&node.op, Op::Pool(op) if serves_planes(graph, node, op));
-        let reads_map = !either
-            && matches!(
-                node.op,
-                Op::Conv(_)
-                    | Op::Pool(_)
-                    | Op::GlobalPool(_)
-                    | Op::AdaptivePool(_)
-                    | Op::Resize(_)
-                    | Op::WarpPerspective(_)
-            );
-        let keeps_order = matches!(
-            node.op,
-            Op::Binary(_)
-                | Op::Unary(_)
-                | Op::Table(_)
-                | Op::QuantizeLinear(_)
-                | Op::DequantizeLinear(_)
-                | Op::Concat(_)
-                | Op::Pad(_)
-                | Op::Clip(_)
-                | Op::Cast(_)
-                | Op::Identity(_)
-                | Op::Slice(_)
-                | Op::Split(_)
-                | Op::Where(_)
-        );
-        if reads_map
-            || (keeps_order || either) && node.outputs.iter().flatten().any(|id| wanted[id.0 as usize])
-        {
-            node.inputs.iter().flatten().for_each(|id| wanted[id.0 as usize] = true);
-        }
-    }
-    wanted
 }
 
 /// A zero point as the bits of an element.
