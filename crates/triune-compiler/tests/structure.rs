@@ -456,3 +456,18 @@ fn products_are_made_with_what_reads_them() {
     // Of more extents than the product has: it is made once.
     assert_eq!(made(BinaryKind::Add, false, &[2, 3, 5]), "fbinary fbinary");
 }
+
+/// An image's planes that are scaled and shifted stay planes, one image as several.
+#[test]
+fn scaled_planes_stay_where_they_lie() {
+    for images in [1, 2] {
+        let mut builder = GraphBuilder::new();
+        let x = builder.input("x", REAL, &[images, 4, 6, 8]);
+        let [scale, shift] = ["scale", "shift"].map(|name| builder.input(name, REAL, &[4, 1, 1]));
+        let binary = |kind| Op::Binary(Binary { kind, epilogue: Epilogue::default() });
+        let scaled = builder.node(binary(BinaryKind::Mul), &[x, scale]);
+        let y = builder.node(binary(BinaryKind::Add), &[scaled, shift]);
+        let lowered = lowered(&builder.finish_inferred(&[y])).expect("commands");
+        assert_eq!(mnemonics(&lowered.commands.iter().collect::<Vec<_>>()).join(" "), "ftriple");
+    }
+}

@@ -168,7 +168,9 @@ impl Lowering<'_> {
         let (dims, _) = self.meta(y)?;
         let other = self.view(other)?;
         let lead = factors.iter().chain([&other]).find(|view| {
-            view.dims == dims && !view.home.is_constant() && !view.strides[..dims.rank()].contains(&0)
+            // Whole: no axis but those of one element is repeated.
+            let whole = view.axes().all(|(extent, stride)| extent == 1 || stride != 0);
+            view.dims == dims && !view.home.is_constant() && whole
         });
         let form = match lead {
             Some(view) if view.dims.rank() == 4 && has_contiguous_channels(view) => Form::ChannelsLast,
