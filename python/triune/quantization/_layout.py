@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from triune.quantization._model import captured
+from triune.quantization._model import names_read
 
 __all__ = ["join_orders"]
 
@@ -68,7 +68,7 @@ class _Orders:
         self._results = {value.name for value in graph.output}
         self._readers: dict[str, list[Any]] = {}
         for node in self._nodes:
-            for name in dict.fromkeys(_read(node)):
+            for name in dict.fromkeys(names_read(node)):
                 self._readers.setdefault(name, []).append(node)
 
     def found(self) -> list[_Order]:
@@ -121,7 +121,7 @@ class _Orders:
     def finish(self) -> None:
         """Write the nodes back, each behind what it reads."""
         makers = {name: at for at, node in enumerate(self._nodes) for name in node.output}
-        wanted = [{makers[name] for name in _read(node) if name in makers} for node in self._nodes]
+        wanted = [{makers[name] for name in names_read(node) if name in makers} for node in self._nodes]
         readers: dict[int, list[int]] = {}
         for at, before in enumerate(wanted):
             for each in before:
@@ -248,7 +248,3 @@ def _perm(node: Any) -> tuple[int, ...] | None:
     if node.op_type != "Transpose" or node.domain not in ("", "ai.onnx"):
         return None
     return next((tuple(attribute.ints) for attribute in node.attribute if attribute.name == "perm"), None)
-
-
-def _read(node: Any) -> list[str]:
-    return [name for name in [*node.input, *sorted(captured(node))] if name]

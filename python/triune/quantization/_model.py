@@ -205,20 +205,25 @@ def extract_outputs(model: Any, names: Sequence[str]) -> None:
     needed = set(wanted)
     for node in reversed(graph.node):
         if needed & set(node.output):
-            needed |= set(node.input) | captured(node)
+            needed |= set(node.input) | _captured(node)
     for node in [node for node in graph.node if not needed & set(node.output)]:
         graph.node.remove(node)
     for tensor in [tensor for tensor in graph.initializer if tensor.name not in needed]:
         graph.initializer.remove(tensor)
 
 
-def captured(node: Any) -> set[str]:
+def names_read(node: Any) -> list[str]:
+    """Return what a node and its subgraphs read of what is around them."""
+    return [name for name in [*node.input, *sorted(_captured(node))] if name]
+
+
+def _captured(node: Any) -> set[str]:
     """Return what a node's subgraphs may take from around them."""
     names: set[str] = set()
     for entry in node.attribute:
         for graph in [*entry.graphs, *([entry.g] if entry.HasField("g") else [])]:
             for inner in graph.node:
-                names |= set(inner.input) | captured(inner)
+                names |= set(inner.input) | _captured(inner)
             names |= {value.name for value in graph.output}
     return names
 
@@ -328,9 +333,8 @@ class Network:
         self.makers = {name: index for index, node in enumerate(self.nodes) for name in node.output if name}
         self.readers: dict[str, list[int]] = {}
         for index, node in enumerate(self.nodes):
-            for name in dict.fromkeys([*node.input, *sorted(captured(node))]):
-                if name:
-                    self.readers.setdefault(name, []).append(index)
+            for name in dict.fromkeys(names_read(node)):
+                self.readers.setdefault(name, []).append(index)
 
     def join(self, groups: Iterable[tuple[Sequence[int], Any]]) -> None:
         """Let each of these groups of nodes be one node, at the place of its last. The model stays as it is."""
