@@ -1,5 +1,7 @@
 //! A run allocates nothing: counted by the allocator itself.
 
+#[expect(dead_code, reason = "other tests take more")]
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::{

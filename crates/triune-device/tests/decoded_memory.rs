@@ -1,5 +1,7 @@
 //! What a decoded program takes of the host's memory, counted by the allocator itself.
 
+#[expect(dead_code, reason = "other tests take more")]
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::{

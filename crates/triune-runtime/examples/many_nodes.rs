@@ -5,12 +5,12 @@
 //! cargo run --release -p triune-runtime --example many_nodes -- [part of a family's name] [count]…
 //! ```
 
-#[path = "../tests/many_nodes/mod.rs"]
-mod many_nodes;
+#[path = "../tests/it/families/mod.rs"]
+mod families;
 
 use std::{error::Error, time::Duration};
 
-use many_nodes::{FAMILIES, REFUSED, quantized_chain, staged};
+use families::{FAMILIES, REFUSED, quantized_chain, staged};
 use triune_device::DeviceSpec;
 use triune_graph::{format, passes};
 use triune_runtime::{

@@ -1,15 +1,15 @@
 //! What is claimed before the many small parts of a model are made is what they take, in every format.
 
 #[expect(dead_code, reason = "what is refused, and packages, have tests of their own")]
-#[path = "many_nodes/mod.rs"]
-mod many_nodes;
+#[path = "it/families/mod.rs"]
+mod families;
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use many_nodes::FAMILIES;
+use families::FAMILIES;
 use triune_runtime::{Model, ModelOptions, Session, SessionOptions};
 use triune_tensor::memory::claimed;
 

@@ -2,15 +2,15 @@
 //! nodes leaves the caches, so that each byte of a node is felt there; neither may grow with their number, or creep up.
 
 #[expect(dead_code, reason = "what is refused, and packages, have tests of their own")]
-#[path = "many_nodes/mod.rs"]
-mod many_nodes;
+#[path = "it/families/mod.rs"]
+mod families;
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use many_nodes::FAMILIES;
+use families::FAMILIES;
 use triune_runtime::{Model, ModelOptions, Session, SessionOptions};
 
 /// Counts pieces, what is alive, and what was at most when a further piece was asked for; what is only asked for, and given back,

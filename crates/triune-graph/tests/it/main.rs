@@ -1,0 +1,32 @@
+//! The graph's tests, in one binary: what they share is compiled and linked once.
+
+mod growth;
+mod infer_refuses;
+mod known_values;
+mod learning_common;
+mod mge_damage;
+mod mge_write;
+mod onnx_common;
+mod onnx_models;
+mod onnx_read;
+mod onnx_refuses;
+mod onnx_refuses_functions;
+mod onnx_refuses_learning;
+mod onnx_spelled;
+mod onnx_write;
+mod onnx_write_learning;
+mod operands;
+mod passes_common;
+mod passes_composites;
+mod passes_fold;
+mod passes_fuse;
+mod passes_quantize;
+mod passes_spell_out;
+mod xir_axes;
+mod xir_common;
+mod xir_conv;
+mod xir_document;
+mod xir_operators;
+mod xir_refuses;
+mod xir_refuses_rows;
+mod xir_spelled;

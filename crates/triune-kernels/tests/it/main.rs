@@ -1,0 +1,30 @@
+//! The kernels' tests, in one binary: what they share is compiled and linked once.
+
+mod common;
+mod copy;
+mod doubles;
+mod eltwise;
+mod fconv;
+mod fnorm;
+mod imatmul;
+mod index;
+mod integers_of_two;
+mod pixels;
+mod pool2d;
+mod q16;
+mod qconv;
+mod qconv_speed;
+mod quantize;
+mod recurrence;
+mod reduce;
+mod refuses;
+mod refuses_lengths;
+mod refuses_products;
+mod running;
+mod softmax_resize;
+mod triple;
+mod typed;
+mod unary;
+mod warp;
+mod weigh;
+mod winograd;
