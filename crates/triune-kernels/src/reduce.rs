@@ -193,6 +193,17 @@ pub trait Reducible: Copy + Send + Sync + PartialOrd + 'static {
     fn mean(sum: Self::Accumulator, count: usize) -> Self::Accumulator;
     /// Whether the element is NaN, which wins every comparison.
     fn is_nan(self) -> bool;
+    /// [`reduce`], compiled once for each type, in this crate, rather than in all that call it.
+    ///
+    /// Errors: as there.
+    fn reduce(
+        isa: Isa,
+        kind: ReduceKind,
+        nest: &Reduction,
+        x: &[Self],
+        out: &mut [Self],
+        pool: &Pool,
+    ) -> Result<(), Error>;
 }
 
 macro_rules! reducible_integers {
@@ -226,6 +237,16 @@ macro_rules! reducible_integers {
             #[inline(always)]
             fn is_nan(self) -> bool {
                 false
+            }
+            fn reduce(
+                isa: Isa,
+                kind: ReduceKind,
+                nest: &Reduction,
+                x: &[Self],
+                out: &mut [Self],
+                pool: &Pool,
+            ) -> Result<(), Error> {
+                reduce_here(isa, kind, nest, x, out, pool)
             }
         }
     )*};
@@ -264,6 +285,16 @@ macro_rules! reducible_floats {
             #[inline(always)]
             fn is_nan(self) -> bool {
                 self != self
+            }
+            fn reduce(
+                isa: Isa,
+                kind: ReduceKind,
+                nest: &Reduction,
+                x: &[Self],
+                out: &mut [Self],
+                pool: &Pool,
+            ) -> Result<(), Error> {
+                reduce_here(isa, kind, nest, x, out, pool)
             }
         }
     )*};
@@ -466,6 +497,17 @@ fn run<T: Reducible, F: Fold<T>>(isa: Isa, fold: F, nest: &Reduction, x: &[T], o
 ///
 /// Errors: slices shorter than the nest's spans.
 pub fn reduce<T: Reducible>(
+    isa: Isa,
+    kind: ReduceKind,
+    nest: &Reduction,
+    x: &[T],
+    out: &mut [T],
+    pool: &Pool,
+) -> Result<(), Error> {
+    T::reduce(isa, kind, nest, x, out, pool)
+}
+
+fn reduce_here<T: Reducible>(
     isa: Isa,
     kind: ReduceKind,
     nest: &Reduction,

@@ -23,11 +23,35 @@ use crate::{Broadcast, Error, Isa, Pool};
 pub trait Integer: Copy + Send + Sync + 'static {
     /// One function of two operands.
     fn apply(kind: BinaryKind, a: Self, b: Self) -> Self;
+    /// [`integer_binary`], compiled once for each type, in this crate, rather than in all that call it.
+    ///
+    /// Errors: as there.
+    fn binary(
+        isa: Isa,
+        kind: BinaryKind,
+        shape: &Broadcast,
+        a: &[Self],
+        b: &[Self],
+        out: &mut [Self],
+        pool: &Pool,
+    ) -> Result<(), Error>;
 }
 
 macro_rules! integers {
     ($($type:ty: $wide:ty),*) => {$(
         impl Integer for $type {
+            fn binary(
+                isa: Isa,
+                kind: BinaryKind,
+                shape: &Broadcast,
+                a: &[Self],
+                b: &[Self],
+                out: &mut [Self],
+                pool: &Pool,
+            ) -> Result<(), Error> {
+                let level = Level::new(isa);
+                shape.runs(a, b, out, pool, &|run, out, stride| integer_run(level, kind, run, out, stride))
+            }
             #[inline(always)]
             fn apply(kind: BinaryKind, a: Self, b: Self) -> Self {
                 match kind {
@@ -147,8 +171,7 @@ pub fn integer_binary<T: Integer>(
     if !has_integer(kind) {
         return Err(Error::Invalid("integers do not have this function"));
     }
-    let level = Level::new(isa);
-    shape.runs(a, b, out, pool, &|run, out, stride| integer_run(level, kind, run, out, stride))
+    T::binary(isa, kind, shape, a, b, out, pool)
 }
 
 /// out = f(a, b) on f64: the four operations, quotients and remainders, extremes, powers.
@@ -288,9 +311,41 @@ multiversion! {
 }
 
 /// A number that can be compared.
-pub trait Ordered: Copy + Send + Sync + PartialOrd + 'static {}
+pub trait Ordered: Copy + Send + Sync + PartialOrd + 'static {
+    /// [`compare`], compiled once for each type, in this crate, rather than in all that call it.
+    ///
+    /// Errors: as there.
+    fn compare(
+        isa: Isa,
+        kind: Comparison,
+        shape: &Broadcast,
+        a: &[Self],
+        b: &[Self],
+        out: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), Error>;
+}
 
-impl<T: Copy + Send + Sync + PartialOrd + 'static> Ordered for T {}
+macro_rules! ordered {
+    ($($type:ty)*) => {$(
+        impl Ordered for $type {
+            fn compare(
+                isa: Isa,
+                kind: Comparison,
+                shape: &Broadcast,
+                a: &[Self],
+                b: &[Self],
+                out: &mut [u8],
+                pool: &Pool,
+            ) -> Result<(), Error> {
+                let level = Level::new(isa);
+                shape.runs(a, b, out, pool, &|run, out, stride| compare_run(level, kind, run, out, stride))
+            }
+        }
+    )*};
+}
+
+ordered!(i8 u8 i16 u16 i32 u32 i64 u64 f32 f64);
 
 multiversion! {
     fn compare_run[T: Ordered](kind: Comparison, run: Run<'_, T>, out: &mut [u8], stride: usize) {
@@ -317,8 +372,7 @@ pub fn compare<T: Ordered>(
     out: &mut [u8],
     pool: &Pool,
 ) -> Result<(), Error> {
-    let level = Level::new(isa);
-    shape.runs(a, b, out, pool, &|run, out, stride| compare_run(level, kind, run, out, stride))
+    T::compare(isa, kind, shape, a, b, out, pool)
 }
 
 /// A number that another is made of: integers in i64 (u64 by its bits), floats in f64.
