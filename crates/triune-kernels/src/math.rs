@@ -100,6 +100,20 @@ pub(crate) fn exp(x: f32) -> f32 {
     if gone { 0.0 } else { result }
 }
 
+/// Whether eˣ and e⁻ˣ are normal numbers, for which there is [`exp_of_middling`].
+#[inline(always)]
+pub(crate) fn is_middling(x: f32) -> bool {
+    x.abs() <= 87.0
+}
+
+/// [`exp`] where [`is_middling`], in half of its steps.
+#[inline(always)]
+pub(crate) fn exp_of_middling(x: f32) -> f32 {
+    let (bits, p) = exp_parts(x);
+    // The power of two goes straight into the exponent; ROUNDER's own bits leave on the left.
+    f32::from_bits((p + 1.0).to_bits().wrapping_add(bits << 23))
+}
+
 /// eˣ − 1, accurate near 0, for x ≤ 0.
 #[inline(always)]
 pub(crate) fn expm1(x: f32) -> f32 {
@@ -142,17 +156,34 @@ pub(crate) fn log(x: f32) -> f32 {
 /// 1/(1 + e⁻ˣ).
 #[inline(always)]
 pub(crate) fn sigmoid(x: f32) -> f32 {
+    sigmoid_by(x, exp)
+}
+
+/// [`sigmoid`] where [`is_middling`].
+#[inline(always)]
+pub(crate) fn sigmoid_of_middling(x: f32) -> f32 {
+    sigmoid_by(x, exp_of_middling)
+}
+
+#[inline(always)]
+fn sigmoid_by(x: f32, exp: impl Fn(f32) -> f32) -> f32 {
     let e = exp(-x.abs());
     let numerator = if x < 0.0 { e } else { 1.0 };
     numerator / (1.0 + e)
 }
 
-/// x·sigmoid(x·(α + β·x²)).
+/// x·sigmoid(x·(α + β·x²)), where [`gated`] says what the sigmoid is of.
 #[inline(always)]
 pub(crate) fn gate(x: f32, alpha: f32, beta: f32) -> f32 {
+    x * sigmoid(gated(x, alpha, beta))
+}
+
+/// x·(α + β·x²).
+#[inline(always)]
+pub(crate) fn gated(x: f32, alpha: f32, beta: f32) -> f32 {
     // Without β infinities have no part in it.
     let square = if beta == 0.0 { 0.0 } else { x * x };
-    x * sigmoid(x * beta.mul_add(square, alpha))
+    x * beta.mul_add(square, alpha)
 }
 
 /// tanh x, as (e²ˣ − 1)/(e²ˣ + 1) of |x|, whose numerator is accurate near 0.
@@ -168,6 +199,17 @@ pub(crate) fn tanh(x: f32) -> f32 {
 /// ln(1 + eˣ).
 #[inline(always)]
 pub(crate) fn softplus(x: f32) -> f32 {
+    softplus_by(x, exp)
+}
+
+/// [`softplus`] where [`is_middling`].
+#[inline(always)]
+pub(crate) fn softplus_of_middling(x: f32) -> f32 {
+    softplus_by(x, exp_of_middling)
+}
+
+#[inline(always)]
+fn softplus_by(x: f32, exp: impl Fn(f32) -> f32) -> f32 {
     let e = exp(-x.abs());
     let u = 1.0 + e;
     // What 1 + e lost to rounding, to first order.
@@ -199,7 +241,8 @@ pub(crate) fn erf(x: f32) -> f32 {
     q = t.mul_add(q, 6.332_163_81e-1);
     q = t.mul_add(q, 1.129_580_26);
     q = t.mul_add(q, -1.884_677_77e-4);
-    let far = (1.0 - exp(-q)).copysign(x);
+    // What becomes of NaN is not taken.
+    let far = (1.0 - exp_of_middling(-q)).copysign(x);
     if t > 1.0 { far } else { near }
 }
 

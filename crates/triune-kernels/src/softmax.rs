@@ -132,9 +132,16 @@ multiversion! {
     fn exp_and_sums_any(x: &[f32], largest: f32, y: &mut [f32], sums: &mut [f32; LANES]) {
         let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks_mut::<LANES>());
         for (x, y) in x.iter().zip(y) {
-            for ((x, y), sum) in x.iter().zip(y).zip(&mut *sums) {
-                *y = math::exp(x - largest);
-                *sum += *y;
+            if x.iter().fold(true, |all, x| all & math::is_middling(x - largest)) {
+                for ((x, y), sum) in x.iter().zip(y).zip(&mut *sums) {
+                    *y = math::exp_of_middling(x - largest);
+                    *sum += *y;
+                }
+            } else {
+                for ((x, y), sum) in x.iter().zip(y).zip(&mut *sums) {
+                    *y = math::exp(x - largest);
+                    *sum += *y;
+                }
             }
         }
         for ((x, y), sum) in x_rest.iter().zip(y_rest).zip(sums) {
@@ -198,8 +205,11 @@ fn columns(log: bool, len: usize, inner: usize, first: usize, width: usize, x: &
             let at = i * inner + first;
             let (x, y) = (&x[at..][..width], &mut y[at..][..width]);
             let lane = &mut sums[i % LANES];
+            let quickly =
+                (0..width).fold(true, |all, column| all & math::is_middling(x[column] - largest[column]));
             for column in 0..width {
-                y[column] = math::exp(x[column] - largest[column]);
+                let off = x[column] - largest[column];
+                y[column] = if quickly { math::exp_of_middling(off) } else { math::exp(off) };
                 lane[column] += y[column];
             }
         }
@@ -240,6 +250,17 @@ pub struct QSoftmax {
     steps: f32,
 }
 
+/// How much smaller than the largest of `len` numbers that can be added exponentials are, as a logarithm: the reference's, or as
+/// much as finite products with more than its 256 steps need.
+fn headroom(len: usize, steps: f32) -> f64 {
+    const REFERENCE: f64 = 5.0;
+    if steps <= 256.0 {
+        return REFERENCE;
+    }
+    // A hundredth for what rounding adds.
+    REFERENCE.max(exact::log(f64::from(steps) / len.max(1) as f64) + 0.01)
+}
+
 impl QSoftmax {
     /// Bytes of its table.
     pub const TABLE_BYTES: usize = size_of::<[f32; 256]>();
@@ -256,10 +277,11 @@ impl QSoftmax {
         // The largest element is moved to the table's last entry; `len` of those may be added. The logarithm is rounded to
         // f32, which decides ties.
         let room = f64::from(exact::log(f64::from(f32::MAX / len.max(1) as f32)) as f32);
-        let shift = (room - 5.0).max(0.0) / f64::from(input_scale);
+        let steps = (1.0 / output_scale).floor().min(f32::MAX);
+        let shift = (room - headroom(len, steps)).max(0.0) / f64::from(input_scale);
         let table =
             std::array::from_fn(|i| exact::exp((i as f64 - 255.0 + shift) * f64::from(input_scale)) as f32);
-        Ok(Self { table: Box::new(table), len, output, steps: (1.0 / output_scale).floor() })
+        Ok(Self { table: Box::new(table), len, output, steps })
     }
 
     /// Computes `y` from `x`, both dense.

@@ -11,8 +11,8 @@ use folded::{Folded, addend};
 
 use super::rewrite::Rewriter;
 use crate::{
-    Constant, Error, Graph, Node, Op, Value, ValueId,
-    ops::{AutoPad, BatchNormalization, Binary, BinaryKind, Conv, Epilogue, Gemm},
+    Constant, Dim, Error, Graph, Node, Op, Value, ValueId,
+    ops::{AutoPad, BatchNormalization, Binary, BinaryKind, Conv, Epilogue, Gemm, Reshape},
 };
 
 /// Folds y = x·scale + shift, per channel and constant, into the weights and bias of a float convolution or matrix
@@ -174,31 +174,27 @@ fn lower_alone(rewriter: &mut Rewriter<'_>, index: usize, affine: &Affine) {
         return;
     }
     let (mut node, channels) = (node.clone(), affine.scale.len());
-    let (scale, shift) = (rounded(&affine.scale), rounded(&affine.shift));
-    if shape.rank() == 4 && channels > 0 && !shape[2..].contains(&0) {
-        let weights = constant_f32(Shape::from([channels, 1, 1, 1]), &scale);
-        let weights = constant(rewriter, affine.y, "weights", weights);
-        let bias = constant(rewriter, affine.y, "bias", constant_f32(Shape::from([channels]), &shift));
-        node.op = Op::Conv(Box::new(Conv {
-            kernel: Some([1; 2]),
-            stride: [1; 2],
-            dilation: [1; 2],
-            pad: [0; 4],
-            auto_pad: AutoPad::Explicit,
-            groups: channels,
-            epilogue: Epilogue::default(),
-        }));
-        node.inputs = smallvec![Some(affine.x), Some(weights), Some(bias)];
-        rewriter.replace(index, node);
-        return;
+    if channels > 0 && !shape[2..].contains(&0) {
+        if shape.rank() == 4 {
+            let inputs = [affine.x].into_iter().chain(depthwise_operands(rewriter, affine)).map(Some);
+            (node.op, node.inputs) = (depthwise(channels), inputs.collect());
+            rewriter.replace(index, node);
+            return;
+        }
+        // Integers have no other form; rows are images of one row of pixels.
+        let from_integers = |(_, maker): (usize, &Node)| matches!(maker.op, Op::DequantizeLinear(_));
+        if shape.rank() > 1 && rewriter.producer(affine.x).is_some_and(from_integers) {
+            as_image(rewriter, index, affine, &shape);
+            return;
+        }
     }
     let mut dims = vec![1; shape.rank()];
     if let Some(extent) = dims.get_mut(1) {
         *extent = channels;
     }
     let Some(dims) = Shape::new(&dims) else { return };
-    let scale = constant(rewriter, affine.y, "scale", constant_f32(dims, &scale));
-    let shift = constant(rewriter, affine.y, "shift", constant_f32(dims, &shift));
+    let scale = constant(rewriter, affine.y, "scale", constant_f32(dims, &rounded(&affine.scale)));
+    let shift = constant(rewriter, affine.y, "shift", constant_f32(dims, &rounded(&affine.shift)));
     let value = Value {
         dtype: rewriter.value(affine.y).dtype,
         shape: rewriter.value(affine.y).shape.clone(),
@@ -211,6 +207,56 @@ fn lower_alone(rewriter: &mut Rewriter<'_>, index: usize, affine: &Affine) {
     node.op = Op::Binary(Binary::new(BinaryKind::Add));
     node.inputs = smallvec![Some(scaled), Some(shift)];
     rewriter.replace(index, node);
+}
+
+/// A convolution of every channel by itself, of single pixels.
+fn depthwise(channels: usize) -> Op {
+    Op::Conv(Box::new(Conv {
+        kernel: Some([1; 2]),
+        stride: [1; 2],
+        dilation: [1; 2],
+        pad: [0; 4],
+        auto_pad: AutoPad::Explicit,
+        groups: channels,
+        epilogue: Epilogue::default(),
+    }))
+}
+
+/// Weights and bias of [`depthwise`].
+fn depthwise_operands(rewriter: &mut Rewriter<'_>, affine: &Affine) -> [ValueId; 2] {
+    let (scale, shift) = (rounded(&affine.scale), rounded(&affine.shift));
+    let weights = constant_f32(Shape::from([scale.len(), 1, 1, 1]), &scale);
+    let bias = constant_f32(Shape::from([shift.len()]), &shift);
+    [constant(rewriter, affine.y, "weights", weights), constant(rewriter, affine.y, "bias", bias)]
+}
+
+/// Makes the normalization at `index`, of another rank than images have, one of images, between two changes of shape.
+fn as_image(rewriter: &mut Rewriter<'_>, index: usize, affine: &Affine, shape: &Shape) {
+    let Some(node) = rewriter.get(index).cloned() else { return };
+    let image = [shape[0], shape[1], 1, shape[2..].iter().product()];
+    let mut value = |what: &str| {
+        let own = rewriter.value(affine.y);
+        let shape = Some(image.iter().map(|&dim| Dim::Fixed(dim)).collect());
+        let value = Value { dtype: own.dtype, shape, ..Value::named(format!("{}.{what}", own.name)) };
+        rewriter.add_value(value)
+    };
+    let (x, y) = (value("image"), value("normalized"));
+    let extents = |rewriter: &mut Rewriter<'_>, dims: &[usize], what: &str| {
+        let dims: Vec<i64> = dims.iter().map(|&dim| dim as i64).collect();
+        let dims = Constant::from_i64(Shape::from([dims.len()]), &dims).expect("as many elements");
+        constant(rewriter, affine.y, what, dims)
+    };
+    let own = extents(rewriter, &image, "image extents");
+    let back = extents(rewriter, shape, "extents");
+    let op = || Op::Reshape(Reshape { allow_zero: true });
+    let inputs = vec![Some(affine.x), Some(own)];
+    rewriter.add_node(Node::new(format!("{}.image", node.name), op(), inputs, vec![Some(x)]), index);
+    let [weights, bias] = depthwise_operands(rewriter, affine);
+    let inputs = vec![Some(x), Some(weights), Some(bias)];
+    let name = format!("{}.normalized", node.name);
+    rewriter.add_node(Node::new(name, depthwise(shape[1]), inputs, vec![Some(y)]), index);
+    let inputs = smallvec![Some(y), Some(back)];
+    rewriter.replace(index, Node { op: op(), inputs, ..node });
 }
 
 /// A product of matrices, the right one constant, is what a fully connected layer is, and has room for a bias.

@@ -49,10 +49,12 @@ impl Step<'_> {
         let bytes: Vec<usize> = x.integers().iter().map(|&q| (q + bias) as usize).collect();
         let scale = f64::from(quant.scale);
         let headroom = f64::from((f32::MAX / length as f32).ln());
-        let shift = (headroom - 5.0).max(0.0) / scale;
+        let steps = (1.0 / target.scale).floor().min(f32::MAX);
+        // Beyond the reference's steps, products have to stay finite.
+        let least = if steps > 256.0 { (f64::from(steps) / length as f64).ln() + 0.01 } else { 0.0 };
+        let shift = (headroom - least.max(5.0)).max(0.0) / scale;
         let powers: Vec<f32> =
             (0..256).map(|i| ((f64::from(i) - 255.0 + shift) * scale).exp() as f32).collect();
-        let steps = (1.0 / target.scale).floor();
         let (low, high) = dtype.int_range().expect("an integer type");
         let mut results = vec![0; bytes.len()];
         for row in rows {

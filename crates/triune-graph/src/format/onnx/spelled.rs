@@ -173,7 +173,8 @@ impl Steps<'_> {
         let nothing = self.number(0.0, DType::F32, "nothing");
         let mut total = None;
         for tap in 0..own[1] as i64 {
-            let (from, to) = (ints(self, &[tap], "from"), ints(self, &[tap + 1], "to"));
+            let from = ints(self, &[tap], &format!("from {tap}"));
+            let to = ints(self, &[tap + 1], &format!("to {tap}"));
             let part = |steps: &mut Self, of: ValueId, dtype| {
                 let inputs = [of, from, to, axis].map(Some);
                 steps.part(Op::Slice(Slice), &inputs, dtype)

@@ -56,6 +56,12 @@ fn resizes_channels(node: &NodeReader<'_, '_>) -> bool {
         })
 }
 
+/// How many axes the operand has, as far as its own shape, or how many axes are resized, tells.
+fn rank(node: &NodeReader<'_, '_>) -> Option<usize> {
+    let factors = || [2, 3].into_iter().find_map(|index| Some(node.constant(index)?.elements()));
+    node.rank(0).or_else(factors)
+}
+
 /// A node of opset 11 and later.
 pub(super) fn resize(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let resampling = read(node)?;
@@ -70,7 +76,7 @@ pub(super) fn resize(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     // Corners that are aligned to parts of elements have no primitive operator; only known extents tell.
     let counts_parts =
         resampling.coordinates == Coordinates::AlignCorners && node.inputs.get(3).is_none_or(Option::is_none);
-    let images = node.rank(0).is_none_or(|rank| rank == 4)
+    let images = rank(node).is_none_or(|rank| rank == 4)
         && node.dtype_of(0).is_none_or(|dtype| resampling.has_primitive(dtype))
         && !resizes_channels(node);
     match resampling.primitive() {
