@@ -171,9 +171,10 @@ impl View {
         view
     }
 
-    /// The same elements under other extents when strides allow it, as numpy reshapes without a copy.
+    /// The same elements under other extents when strides allow it, as numpy reshapes without a copy. Blocks are of the extents that
+    /// a view has.
     pub fn reshaped(&self, dims: Shape) -> Option<Self> {
-        if self.dims.elements()? != dims.elements()? {
+        if self.dims.elements()? != dims.elements()? || self.blocks.is_some() && self.dims != dims {
             return None;
         }
         let mut view = Self { dims, strides: [0; MAX_RANK], ..*self };
@@ -392,6 +393,8 @@ mod tests {
         assert!(View::blocked(HOME, DType::I8, [2, 20, 3, 5], 32, 0).plain().is_some());
         let pixel = View::blocked(HOME, DType::I8, [1, 70, 1, 1], 32, 0);
         assert!(pixel.plain().is_some_and(|view| view.is_dense()));
+        // Other extents have no blocks of channels, which writers would fill up.
+        assert_eq!((pixel.reshaped(pixel.dims), pixel.reshaped(Shape::from([70, 1]))), (Some(pixel), None));
         assert_eq!(View::blocked(HOME, DType::I16, [1, 32, 2, 2], 16, 0).filling(), None);
     }
 

@@ -2,14 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use triune_graph::{Graph, NodeId, ValueId, passes};
-use triune_tensor::DType;
+use triune_graph::{Graph, Node, NodeId, Op, ValueId, passes};
+use triune_tensor::{DType, text::Name};
 
 use super::source::{Meaning, Source};
 use crate::Error;
 use triune_compiler::{
     Report,
-    partition::{Crossings, Turns, extract, is_device, stages},
+    partition::{Crossings, Reasons, Turns, extract, is_device, stages},
 };
 
 /// The integer core of a network.
@@ -45,6 +45,9 @@ impl Accelerated {
                     "the model has operators over 16-bit integers only, and the accelerator computes on 8-bit ones; buyi \
                      computes on both",
                 ));
+            }
+            if !any && meanings.iter().flatten().any(wide) {
+                return Err(Error::target(none_runs(prepared, &stages, &kept)));
             }
             if !any {
                 return Err(triune_compiler::Error::NotQuantized.into());
@@ -96,6 +99,25 @@ impl Accelerated {
     pub(crate) fn value(&self, id: ValueId) -> Option<ValueId> {
         self.values.get(id.0 as usize).copied().flatten()
     }
+}
+
+/// Says that an accelerator for integers of 8 and 16 bits runs nothing of a model that is quantized, and why, by its first operators.
+fn none_runs(prepared: &Graph, stages: &[u32], kept: &HashSet<NodeId>) -> String {
+    /// Most operators that are named.
+    const MOST: usize = 3;
+    let reasons = Reasons::new(prepared, stages, kept, true);
+    let quantizes = |node: &Node| matches!(node.op, Op::QuantizeLinear(_) | Op::DequantizeLinear(_));
+    let nodes = prepared.nodes.iter().zip(0..).filter(|(node, _)| !quantizes(node));
+    let named = nodes.take(MOST).map(|(node, index)| {
+        let (name, kind) = node.title();
+        format!("node '{}' ({kind}): {}", Name(name), reasons.of(NodeId(index)))
+    });
+    let named: Vec<String> = named.collect();
+    let why = if named.is_empty() { String::new() } else { format!(": {}", named.join("; ")) };
+    format!(
+        "the model is quantized to 16 bits, and the accelerator runs none of its operators{why}; it runs as a whole on the CPU \
+         (triune.Session)"
+    )
 }
 
 /// What the integers of each value stand for, and their type.

@@ -133,12 +133,10 @@ impl Addresses {
         match (self, mem) {
             (Self::Linear(_), Mem::OnChip(offset)) => Some((Program::RESIDENT, offset)),
             (Self::Linear(bases), Mem::External(address)) => {
-                // The segment that begins last before it; empty ones begin where others do.
-                let below = bases.iter().enumerate().filter(|&(index, &base)| {
-                    index != usize::from(Program::RESIDENT) && base != 0 && base <= address
-                });
-                let (index, base) = below.max_by_key(|&(index, &base)| (base, std::cmp::Reverse(index)))?;
-                Some((u8::try_from(index).ok()?, address - base))
+                // The segment that begins last before it; empty ones begin where the next one does, which has the bytes.
+                let below = in_line(bases).filter(|&(_, base)| base != 0 && base <= address);
+                let (segment, base) = below.max_by_key(|&(_, base)| base)?;
+                Some((segment, address - base))
             }
             (Self::Chunks(sections), Mem::Chunk(id, offset)) => {
                 let section = sections.get(usize::from(id))?;
@@ -149,6 +147,15 @@ impl Addresses {
             _ => None,
         }
     }
+}
+
+/// The segments in the external memory and their first bytes, in the order in which they lie: constants, inputs and outputs,
+/// feature maps, instructions.
+fn in_line(bases: &[u64]) -> impl Iterator<Item = (u8, u64)> + '_ {
+    let border = Program::FIRST_IO..u8::try_from(bases.len()).unwrap_or(u8::MAX);
+    let order = [Program::CONSTANTS].into_iter().chain(border);
+    let order = order.chain([Program::SCRATCH, Program::INSTRUCTIONS]);
+    order.filter_map(|segment| Some((segment, *bases.get(usize::from(segment))?)))
 }
 
 fn lost() -> Error {
@@ -179,8 +186,8 @@ mod tests {
             (Mem::External(4095), None),
             (Mem::External(4096), Some((Program::CONSTANTS, 0))),
             (Mem::External(8191), Some((Program::CONSTANTS, 4095))),
-            (Mem::External(8192), Some((first, 0))),
-            (Mem::External(9215), Some((first, 1023))),
+            (Mem::External(8192), Some((first + 1, 0))),
+            (Mem::External(9215), Some((first + 1, 1023))),
             (Mem::External(9216), Some((Program::SCRATCH, 0))),
             (Mem::External(20000), Some((Program::INSTRUCTIONS, 3616))),
             (Mem::OnChip(77), Some((near, 77))),

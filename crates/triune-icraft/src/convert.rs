@@ -88,7 +88,8 @@ impl Emitter<'_> {
         }
     }
 
-    fn cast(
+    /// The value with another meaning, in the same form.
+    pub(super) fn cast(
         &mut self,
         id: ValueId,
         dims: Shape,

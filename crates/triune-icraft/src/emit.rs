@@ -334,6 +334,12 @@ impl<'a> Emitter<'a> {
         };
         self.makers.insert(id, self.target);
         let stored = Stored { index, form: Form { order, block: None }, meaning };
+        let own = self.meaning(id);
+        if own.is_some() && own != meaning {
+            // It is quantized by itself: nobody reads the elements as they were before that, not in reals either.
+            self.cast(id, self.dims(id)?, &stored, own)?;
+            return Ok(());
+        }
         self.values.entry(id).or_default().push(stored);
         Ok(())
     }

@@ -7,12 +7,14 @@ mod window;
 
 use triune_graph::{
     Node, Op, ValueId,
-    format::xir::{Attribute, CUSTOM},
+    format::xir::{Attribute, CUSTOM, Target},
+    ops::{BinaryKind, PoolKind, ReduceKind},
 };
+use triune_tensor::Requantize;
 
 use super::{
     emit::{Emitter, input},
-    form::Form,
+    form::{Form, Style},
     source::Meaning,
 };
 use crate::Error;
@@ -56,10 +58,35 @@ impl Emitter<'_> {
         }
     }
 
-    /// The meaning that a node reads its operand with: reals, when it makes reals.
+    /// The meaning that a node reads its operand with: reals, when it makes reals, and where integers have no factor for it.
     pub(crate) fn wanted(&self, node: &Node, id: ValueId) -> Option<Meaning> {
         let reals = node.outputs.iter().flatten().any(|&output| self.meaning(output).is_none());
-        if reals { None } else { self.meaning(id) }
+        if reals || self.lacks_factor(node) { None } else { self.meaning(id) }
+    }
+
+    /// Whether no m·2⁻ⁿ is a factor of a sum, product or mean that the host runs: of reals there is one. On the accelerator such an
+    /// operator is refused when its commands are made.
+    fn lacks_factor(&self, node: &Node) -> bool {
+        let fixed = self.dialect.style == Some(Style::Fixed) && self.target == Target::Host;
+        let Some(to) = node.outputs.first().and_then(|id| self.meaning((*id)?)).filter(|_| fixed) else {
+            return false;
+        };
+        let scale = |id: &Option<ValueId>| {
+            let id = (*id)?;
+            let known = self.source.integers(id).and_then(|integers| integers.scales.first().copied());
+            known.or_else(|| self.meaning(id).map(|meaning| meaning.params.scale))
+        };
+        let scales: Vec<f32> = node.inputs.iter().filter_map(scale).collect();
+        let factors = match &node.op {
+            Op::Binary(op) if matches!(op.kind, BinaryKind::Add | BinaryKind::Sub) => scales,
+            Op::Binary(op) if op.kind == BinaryKind::Mul => vec![scales.iter().product()],
+            Op::Pool(op) if op.kind != PoolKind::Max => scales,
+            Op::GlobalPool(op) if op.kind != PoolKind::Max => scales,
+            Op::Reduce(op) if op.kind == ReduceKind::Mean => scales,
+            _ => return false,
+        };
+        let bits = 8 * to.dtype.bytes() as u32;
+        factors.iter().any(|own| Requantize::Fixed.factor(own / to.params.scale, bits).is_none())
     }
 
     /// A node's operand in a form, or in blocks where the accelerator runs the node.

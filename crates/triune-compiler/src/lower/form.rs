@@ -36,7 +36,8 @@ impl Lowering<'_> {
         } else if let Some(target) = self.output_behind(id) {
             let fits = match form {
                 Form::ChannelsLast if strided => has_contiguous_channels(&target),
-                Form::ChannelsLast | Form::Dense => target.is_dense(),
+                // Who writes elements in a row writes nothing behind the last one, as blocks have it.
+                Form::ChannelsLast | Form::Dense => target.blocks.is_none() && target.is_dense(),
                 Form::Like(like) => target.same_layout(&like.compact_like(target.home, dtype)),
             };
             view = fits.then_some(target);

@@ -169,7 +169,9 @@ impl Lowering<'_> {
         if node.op.moves() || self.meta(operand(node, 0)?)?.1.is_float() {
             return Ok([Quant { scale: 1.0, zero_point: 0 }; 2]);
         }
-        Ok([self.operand_quant(node, 0)?, self.result_quant(node)?]
-            .map(|QuantParams { scale, zero_point }| Quant { scale, zero_point }))
+        let quants = [self.operand_quant(node, 0)?, self.result_quant(node)?];
+        // A window of one element has the largest factor.
+        self.factor(node, quants[0].scale / quants[1].scale, self.meta(result(node)?)?.1)?;
+        Ok(quants.map(|QuantParams { scale, zero_point }| Quant { scale, zero_point }))
     }
 }

@@ -103,6 +103,19 @@ fn pool() -> Pool {
     }
 }
 
+fn mean() -> Pool {
+    Pool { kind: PoolKind::Average { count_include_pad: true }, ..pool() }
+}
+
+/// A mean of bytes with fixed-point factors, whose result has steps too small for them.
+fn coarse(op: Op, result: &[usize]) -> Graph {
+    let graph = one(op, &[of(DType::I8, &IMAGE)], &[(DType::I8, result)]);
+    let small = QuantParams { scale: 1e-6, zero_point: 0 };
+    let mut graph = integers(graph, &[Some(HALF)], &[], small);
+    graph.requantize = Requantize::Fixed;
+    graph
+}
+
 fn binary(kind: BinaryKind, stages: Vec<PostOp>) -> Binary {
     Binary { kind, epilogue: Epilogue { post_ops: stages } }
 }
@@ -320,6 +333,8 @@ fn products_and_windows() {
             ),
             "integers without scales and zero points",
         ),
+        (coarse(Op::GlobalPool(GlobalPool::AVERAGE), &[1, 4, 1, 1]), "a multiplier of 500000"),
+        (coarse(Op::Pool(Box::new(mean())), &IMAGE), "where m·2⁻ⁿ has an m of at most 255"),
         (
             one(
                 Op::Resize(resize(ResizeMode::Nearest(NearestMode::Floor))),

@@ -9,7 +9,7 @@ use triune_graph::{
     },
     passes::{self, quantize},
 };
-use triune_tensor::{DType, QuantParams};
+use triune_tensor::{DType, QuantParams, Requantize};
 use triune_testing::{GraphBuilder, Tensor, interpret};
 
 fn is_border(op: &Op) -> bool {
@@ -302,6 +302,29 @@ fn sums_products_and_pools_become_integer() {
                 body(builder, x, y)
             });
             check(numbers, &graph, &[2, 3, 6, 6], out.scale);
+        }
+    }
+}
+
+/// Fixed-point factors are coarser than reals: what is rounded by them alone is so with limits behind it, too, where other factors
+/// let a function of one value be a table of the reals' results.
+#[test]
+fn limits_change_no_fixed_factor() {
+    let mut numbers = Numbers::new(23);
+    let shape = [1, 4, 3, 3];
+    for requantize in [Requantize::Float, Requantize::Fixed] {
+        for kind in [BinaryKind::Add, BinaryKind::Sub, BinaryKind::Mul] {
+            let out = QuantParams { scale: 0.013, zero_point: -128 };
+            let mut graph = between(&mut numbers, &shape, out, DType::I8, |builder, _, x, _| {
+                let sum = builder.binary(kind, x, x);
+                builder.unary(UnaryKind::Relu, sum)
+            });
+            graph.requantize = requantize;
+            assert!(quantize(&mut graph).expect("a sound graph"));
+            let sums = count(&graph, |op| matches!(op, Op::Binary(_)));
+            let tables = count(&graph, |op| matches!(op, Op::Table(_)));
+            let fixed = requantize == Requantize::Fixed;
+            assert_eq!((sums, tables), if fixed { (1, 0) } else { (0, 1) }, "{kind:?} {:#?}", graph.nodes);
         }
     }
 }

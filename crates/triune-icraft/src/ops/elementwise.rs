@@ -349,8 +349,9 @@ impl Emitter<'_> {
             op.reduced(rank).ok_or_else(|| Error::unsupported(node, "its axes do not fit its operand"))?;
         // Axes that stay must lie as they do in the network when others go.
         let form = if op.keep_dims { self.form(id)?.unblocked() } else { Form::plain(rank) };
-        let along: Vec<i64> =
-            (0..rank).filter(|&axis| gone[axis]).map(|axis| form.position(axis) as i64).collect();
+        let own = self.native(id, form.clone(), self.wanted(node, id));
+        let axes: Vec<usize> = (0..rank).filter(|&axis| gone[axis]).collect();
+        let along: Vec<i64> = axes.iter().map(|&axis| own.axis(axis) as i64).collect();
         let mut x = self.taken(node, 0, &form)?;
         if op.kind == ReduceKind::SumSquare {
             let dtype = self.document.values[x].dtype.clone();
@@ -366,9 +367,15 @@ impl Emitter<'_> {
             ("Max" | "Min", [others @ .., last]) => {
                 // One axis after the other, the last one as it was asked for.
                 let all = others.iter().chain(Some(last).filter(|_| !op.keep_dims));
-                for &axis in all {
-                    let mut dtype = self.document.values[x].dtype.clone();
-                    dtype.shape[axis as usize] = 1;
+                let mut dims = self.dims(id)?;
+                for (&axis, &of) in all.zip(&axes) {
+                    dims.dims_mut()[of] = 1;
+                    let TensorType { element, layout, .. } = self.document.values[x].dtype.clone();
+                    let element = match (self.dialect.style, self.wanted(node, id)) {
+                        (Some(style), Some(meaning)) => style.activation(meaning, own.channels(&dims)),
+                        _ => element,
+                    };
+                    let dtype = TensorType { layout, ..stored(element, dims, &own) };
                     let key = format!("{}:axis{axis}", node.name);
                     let part = self.value(&key, dtype, None);
                     let attributes = vec![("dim", Attribute::Int(axis)), ("keepdim", Attribute::Bool(true))];
@@ -399,7 +406,8 @@ impl Emitter<'_> {
             return Err(Error::unsupported(node, "the last of equal extremes"));
         }
         let form = if op.keep_dims { self.form(id)?.unblocked() } else { Form::plain(rank) };
-        let axis = form.position(Self::axis(node, op.axis, rank)?);
+        let axis =
+            self.native(id, form.clone(), self.wanted(node, id)).axis(Self::axis(node, op.axis, rank)?);
         let kind = if op.kind == ReduceKind::Min { "Argmin" } else { "Argmax" };
         let x = self.taken(node, 0, &form)?;
         let result = if op.keep_dims { form } else { Form::plain(rank - 1) };

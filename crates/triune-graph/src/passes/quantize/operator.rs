@@ -1,7 +1,7 @@
 //! Operators that compute: each between `DequantizeLinear` nodes and a `QuantizeLinear` becomes its integer form.
 
 use smallvec::smallvec;
-use triune_tensor::{DType, QuantParams, Rounding, Shape};
+use triune_tensor::{DType, QuantParams, Requantize, Rounding, Shape};
 
 use super::{
     super::rewrite::Rewriter,
@@ -26,22 +26,14 @@ fn try_lower(rewriter: &mut Rewriter<'_>, index: usize) -> Option<()> {
     let (mut maker, node) = private_producer(rewriter, real)?;
     let mut replacement = if let Some(replacement) = integer_form(rewriter, &node, meaning) {
         replacement
+    } else if let Some((before, replacement)) = limited_sum(rewriter, &node, meaning) {
+        maker = before;
+        replacement
     } else if let Some(replacement) = composite::form(rewriter, real, meaning) {
         replacement
     } else {
         // Not by itself: perhaps it only limits what the operator before it makes.
-        let limits = limits(rewriter, &node, meaning)?;
-        let (before, mut operator) = private_producer(rewriter, node.inputs.first().copied()??)?;
-        let value = operator.outputs[0]?;
-        let mut replacement = match epilogue_mut(&mut operator.op) {
-            Some(_) => integer_form(rewriter, &operator, meaning),
-            None => None,
-        }
-        .or_else(|| composite::scaled(rewriter, value, meaning))?;
-        let (low, high) = meaning.dtype.int_range()?;
-        if i64::from(limits[0]) > low || i64::from(limits[1]) < high {
-            epilogue_mut(&mut replacement.op)?.post_ops.push(PostOp::Clamp { limits });
-        }
+        let (before, replacement) = limited(rewriter, &node, meaning)?;
         maker = before;
         replacement
     };
@@ -51,6 +43,34 @@ fn try_lower(rewriter: &mut Rewriter<'_>, index: usize) -> Option<()> {
     rewriter.move_to(index, maker);
     rewriter.replace(index, replacement);
     Some(())
+}
+
+/// What a node limits, in one with its limits: where that operator stands, and its form over integers.
+fn limited(rewriter: &mut Rewriter<'_>, node: &Node, meaning: Quantized) -> Option<(usize, Node)> {
+    let limits = limits(rewriter, node, meaning)?;
+    let (before, mut operator) = private_producer(rewriter, node.inputs.first().copied()??)?;
+    let value = operator.outputs[0]?;
+    let mut replacement = match epilogue_mut(&mut operator.op) {
+        Some(_) => integer_form(rewriter, &operator, meaning),
+        None => None,
+    }
+    .or_else(|| composite::scaled(rewriter, value, meaning))?;
+    let (low, high) = meaning.dtype.int_range()?;
+    if i64::from(limits[0]) > low || i64::from(limits[1]) < high {
+        epilogue_mut(&mut replacement.op)?.post_ops.push(PostOp::Clamp { limits });
+    }
+    Some((before, replacement))
+}
+
+/// [`Self::limited`](limited) of a sum or product of integers, where factors are coarser than reals: it is rounded as it is without
+/// the limits, even if both are a function of one value, which elsewhere is a table of the reals' results.
+fn limited_sum(rewriter: &mut Rewriter<'_>, node: &Node, meaning: Quantized) -> Option<(usize, Node)> {
+    (rewriter.requantize() == Requantize::Fixed).then_some(())?;
+    let (_, before) = rewriter.producer(node.inputs.first().copied()??)?;
+    let known = before.clone();
+    matches!(known.op, Op::Binary(_)).then_some(())?;
+    integer_form(rewriter, &known, meaning)?;
+    limited(rewriter, node, meaning)
 }
 
 /// The node that makes this value for one reader only.
