@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +231,63 @@ def test_what_is_stored_is_used(tmp_path: Path, scans: Path, names: Path, capsys
     assert not (package / FILE).exists()
 
 
+@pytest.mark.parametrize("command", ["quantize", "calibrate", "compile"])
+def test_what_does_not_fit_is_not_stored(
+    tmp_path: Path, scans: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two means for one channel are refused before any work, whoever stores them; one is enough for arrays, too."""
+    pytest.importorskip("onnxruntime")
+    np.save(tmp_path / "x.npy", np.random.default_rng(6).random((4, 1, 8, 8), np.float32))
+    words = {
+        "quantize": ["quantize", str(DIGITS_F32), "--calibrate", str(tmp_path / "x.npy")],
+        "calibrate": ["compile", str(DIGITS_F32), "--calibrate", str(tmp_path / "x.npy")],
+        "compile": ["compile", str(DIGITS_INT8)],
+    }[command]
+    out = tmp_path / "out"
+    assert main([*words, "-o", str(out), "--mean", "1", "2", "-v"]) == 1
+    (*before, line) = capsys.readouterr().err.splitlines()
+    assert line == "triune: error: mean: expected 1 value for input 'image', got 2"
+    assert not any("calibrating" in each or "compiling" in each for each in before)
+    assert not out.exists()
+    assert main([*words, "-o", str(out), "--mean", "1"]) == 0
+
+
+def test_what_does_not_fit_is_not_stored_by_programs(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    how, words = Preprocess(mean=(1.0, 2.0)), r"^mean: expected 1 value for input 'image', got 2$"
+    with pytest.raises(ArgumentError, match=words):
+        triune.quantize(DIGITS_F32, calibration=iter([]), output=tmp_path / "q.onnx", preprocess=how)
+    with pytest.raises(ArgumentError, match=words):
+        triune.compile(DIGITS_INT8, output=tmp_path / "package", preprocess=how)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bytes_are_stored_as_they_were_taken(tmp_path: Path) -> None:
+    """Pictures are whole numbers for a network of bytes unless it is said otherwise, also in what it says itself then."""
+    pytest.importorskip("onnxruntime")
+    helper, kinds = onnx.helper, onnx.TensorProto
+    random = np.random.default_rng(7)
+    (tmp_path / "pictures").mkdir()
+    for index in range(4):
+        Image.fromarray(random.integers(0, 256, (8, 8, 3), np.uint8)).save(tmp_path / "pictures" / f"{index}.png")
+    weights = onnx.numpy_helper.from_array(random.normal(0, 0.1, (4, 3, 3, 3)).astype(np.float32), "w")
+    graph = helper.make_graph(
+        [helper.make_node("Cast", ["x"], ["f"], to=kinds.FLOAT), helper.make_node("Conv", ["f", "w"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", kinds.UINT8, [1, 3, 8, 8])],
+        [helper.make_tensor_value_info("y", kinds.FLOAT, [1, 4, 6, 6])],
+        [weights],
+    )
+    model, made = tmp_path / "float.onnx", tmp_path / "int8.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), model)
+    for options, scale in (([], 1.0), (["--resize", "letterbox"], 1.0), (["--scale", "2"], 2.0)):
+        command = ["quantize", str(model), "--calibrate", str(tmp_path / "pictures"), "-o", str(made), *options]
+        assert main(command) == 0
+        preprocess = triune.Session(made).preprocess
+        assert preprocess is not None
+        assert preprocess.scale == scale
+
+
 def test_bytes_on_a_card(tmp_path: Path, scans: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Compiled from integers and from floats, the package takes uint8 and gives what the model does."""
     pytest.importorskip("onnxruntime")
@@ -434,6 +493,15 @@ def test_drawing_on_the_command_line(
     assert sorted(file.name for file in (tmp_path / "two.png").iterdir()) == sorted(
         file.name for file in scans.iterdir()
     )
+
+
+def test_a_broken_video_is_one_line(tmp_path: Path) -> None:
+    """Its decoder says nothing in front, in a process of its own."""
+    pytest.importorskip("cv2")
+    (tmp_path / "film.mp4").write_bytes(b"film")
+    command = [sys.executable, "-m", "triune", "run", str(DIGITS_INT8), "--input", str(tmp_path / "film.mp4")]
+    (line,) = subprocess.run(command, capture_output=True, text=True).stderr.splitlines()
+    assert line.startswith(f"triune: error: {tmp_path / 'film.mp4'}: not a video that can be read: ")
 
 
 def test_names_of_classes_are_text(

@@ -202,6 +202,8 @@ def build(
     if taken:
         raise FileError(f"{folder}: expected a directory for the package, got a file")
 
+    if said.preprocess is not None and calibration is None:
+        said.check_file(source)
     # ImageMake takes the picture; nothing is put in front of the graph then.
     pictures, input_format = input_format, None if imagemake else input_format
 

@@ -7,7 +7,7 @@ look for.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -92,6 +92,37 @@ class ModelInfo(NamedTuple):
     def over(self, other: ModelInfo) -> ModelInfo:
         """Return this, and where it says nothing, what the other says."""
         return ModelInfo(other.preprocess if self.preprocess is None else self.preprocess, self.labels or other.labels)
+
+    def check(self, inputs: Iterable[tuple[str, str, Sequence[int | str]]]) -> None:
+        """Check that how pictures become an input fits a model with these inputs (name, dtype, shape), if any takes pictures.
+
+        Raises ArgumentError.
+        """
+        if self.preprocess is None:
+            return
+        fault: ArgumentError | None = None
+        for name, dtype, shape in inputs:
+            frame = self.preprocess.frame(name, dtype, shape)
+            if frame is None:
+                continue
+            try:
+                self.preprocess.check(frame)
+            except ArgumentError as error:
+                fault = fault or error
+            else:
+                return
+        if fault is not None:
+            raise fault
+
+    def check_file(self, path: Path) -> None:
+        """Do what `check` does with an ONNX file's inputs; nothing with one that cannot be read."""
+        from triune import _native
+
+        try:
+            inputs = _native.Session(path).inputs
+        except Error:
+            return
+        self.check(inputs)
 
     def note(self, model: Any) -> None:
         """Write it down in an `onnx.ModelProto`."""

@@ -100,7 +100,9 @@ class Video:
 
         capture = cv2.VideoCapture(int(self.place) if self.place.isdigit() else self.place)
         if not capture.isOpened():
-            raise UnreadableItem(f"{self.place}: not a video that can be read")
+            # What FFmpeg says of it, OpenCV keeps to itself.
+            why = "it is damaged or cut off, or OpenCV has no decoder for it"
+            raise UnreadableItem(f"{self.place}: not a video that can be read: {why}")
         self.fps = float(capture.get(cv2.CAP_PROP_FPS))
         self.count = max(int(capture.get(cv2.CAP_PROP_FRAME_COUNT)), 0)
         return capture

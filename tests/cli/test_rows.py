@@ -129,6 +129,46 @@ def test_what_each_run_takes() -> None:
     assert each == [VECTOR.tolist(), (VECTOR + 1).tolist()]
 
 
+def test_a_number_for_each_run_is_an_array() -> None:
+    """Also when it is cut out of a stack of them: what takes it looks at its dtype."""
+    found = [run.feed["s"] for run in runs({"x": FOUR, "s": np.arange(2, dtype=np.float32)}, [X, S])]
+    assert [(type(each), each.dtype, each.shape, float(each)) for each in found] == [
+        (np.ndarray, np.float32, (), 0.0),
+        (np.ndarray, np.float32, (), 1.0),
+    ]
+
+
+def test_numbers_calibrate(tmp_path: Path) -> None:
+    """A model that takes a vector and a number, with one of each for every sample."""
+    rng = np.random.default_rng(3)
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        [helper.make_node("Mul", ["x", "s"], ["a"]), helper.make_node("MatMul", ["a", "w"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", kind, [8]), helper.make_tensor_value_info("s", kind, [])],
+        [helper.make_tensor_value_info("y", kind, [4])],
+        [onnx.numpy_helper.from_array(rng.standard_normal((8, 4)).astype(np.float32), "w")],
+    )
+    model = tmp_path / "float.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), model)
+    arrays = {"x": rng.standard_normal((6, 8)), "s": rng.uniform(1, 2, 6)}
+    np.savez(tmp_path / "x.npz", **{name: values.astype(np.float32) for name, values in arrays.items()})
+    made = tmp_path / "int8.onnx"
+    assert main(["quantize", str(model), "--calibrate", str(tmp_path / "x.npz"), "-o", str(made)]) == 0
+    found = result([made, "--input", tmp_path / "x.npz"], tmp_path)
+    np.testing.assert_allclose(found, result([model, "--input", tmp_path / "x.npz"], tmp_path), atol=0.3)
+
+
+@pytest.mark.parametrize("command", ["run", "quantize"])
+def test_a_batch_of_nothing(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = shifted(tmp_path / "float.onnx", [0, LENGTH])
+    np.save(tmp_path / "x.npy", np.ones((2, LENGTH), np.float32))
+    samples = "--calibrate" if command == "quantize" else "--input"
+    assert main([command, str(model), samples, str(tmp_path / "x.npy"), "--output", str(tmp_path / "y")]) == 1
+    words = f"input 'x': its shape in the model is (0, {LENGTH}), a batch of 0, which takes none of the "
+    assert words in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arrays", "what", "words"),
     [

@@ -338,6 +338,15 @@ def test_outputs_whose_extents_depend_on_data() -> None:
     assert [check_outputs(boxes, other, ["y"])[0].fault for other in (boxes, fewer)] == ["", ""]
     assert check_outputs(boxes, none, ["y"])[0].fault == "it is empty, where float has values"
     assert check_outputs(boxes, boxes, ["y"])[0].sqnr == float("inf")
+    places, other = ([{"y": np.arange(count)}] for count in (4, 3))
+    said = [str(check_outputs(*pair, ["y"])[0]) for pair in ((places, other), (boxes, none), (places, places))]
+    assert said == [
+        "y: it has another shape than in float with some of the samples",
+        "y: it is empty, where float has values",
+        "y: 100.0% of the values are the same",
+    ]
+    nothing = [{"y": np.zeros((2, 0), np.int64)}]
+    assert str(check_outputs(nothing, nothing, ["y"])[0]) == "y: 100.0% of the values are the same"
 
 
 def test_every_sample_is_as_likely_to_be_kept() -> None:

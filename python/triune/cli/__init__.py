@@ -67,6 +67,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code. `arguments` are those behind the program's name."""
+    # The decoder in OpenCV writes to standard error what it thinks of damage, in front of the error that says it; only this
+    # program's own process may be told not to.
+    os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
     try:
         _write_any_text()
         try:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from triune._kinds import ONNX, require
+from triune.batch import Preprocess
 from triune.cli.arguments import byte_count, positive
 from triune.cli.calibration import add_quantization_options, add_sample_options, model_inputs, quantization_options
 from triune.cli.pictures import add_image_options, add_info_options, chosen, info_of, stored_info
@@ -114,12 +115,14 @@ def _run(options: argparse.Namespace) -> int:
     stored = stored_info(options.model)
     with Progress(verbose=options.verbose) as progress:
         calibration = None
+
+        def how() -> Preprocess:
+            return chosen(options, stored, model_inputs(options.model))
+
         if options.calibrate:
             from triune.cli.calibration import Calibration
 
-            found = model_inputs(options.model)
-            how = chosen(options, stored, found)
-            calibration = Calibration(options.calibrate, found, how, options.limit, progress)
+            calibration = Calibration(options.calibrate, model_inputs(options.model), how(), options.limit, progress)
         package = build(
             options.model,
             options.target,
@@ -134,7 +137,7 @@ def _run(options: argparse.Namespace) -> int:
             bits=options.bits,
             quantization=quantization_options(options),
             tell=progress.tell,
-            info=info_of(options, stored, pictures=calibration is not None and calibration.pictures),
+            info=info_of(options, stored, how, pictures=calibration is not None and calibration.pictures),
             input_format=options.input_format,
             imagemake=options.imagemake,
             detpost=detpost,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -92,11 +92,13 @@ def chosen(
     return replace(stored.preprocess or usual, **_given(options))
 
 
-def info_of(options: argparse.Namespace, stored: ModelInfo, *, pictures: bool) -> ModelInfo:
-    """Return what a model is to say: what the options give, else what it said before. `pictures`: it was calibrated with some."""
-    given = _given(options)
-    how = stored.preprocess
-    if given or pictures or options.input_format is not None:
-        how = replace(how or Preprocess(), **given)
+def info_of(
+    options: argparse.Namespace, stored: ModelInfo, how: Callable[[], Preprocess], *, pictures: bool
+) -> ModelInfo:
+    """Return what a model is to say: how images become inputs, if options or `pictures` say so, else what it said before.
+
+    `how` is as `chosen` has it. `pictures`: it was calibrated with some.
+    """
+    says = bool(_given(options)) or pictures or options.input_format is not None
     labels = labels_of(options.labels) if options.labels is not None else stored.labels
-    return ModelInfo(how, labels)
+    return ModelInfo(how() if says else stored.preprocess, labels)

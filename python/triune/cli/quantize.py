@@ -50,7 +50,7 @@ def _run(options: argparse.Namespace) -> int:
         pictures = chosen(options, stored, found)
         samples = Calibration(options.calibrate, found, pictures, options.limit, progress)
         how = quantization_options(options)
-        info = info_of(options, stored, pictures=samples.pictures)
+        info = info_of(options, stored, lambda: pictures, pictures=samples.pictures)
         result = quantize_file(
             options.model,
             target,

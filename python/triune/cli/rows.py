@@ -37,9 +37,18 @@ def runs(
     An input without rows is the same in each run, or one of a stack of as many as there are runs. The last run repeats the last
     row of all if it is not full; samples have to be full.
 
-    Raises ValueError if arrays are for different numbers of runs, or for none.
+    Raises ValueError if arrays are for different numbers of runs, or for none, or the model takes no rows.
     """
     rows = {item.name: item.step if steps is None else steps[item.name] for item in inputs if item.has_rows}
+    empty = next((item for item in inputs if rows.get(item.name) == 0), None)
+    if empty is not None:
+        shape = ", ".join(map(str, empty.shape or ()))
+        raise ValueError(
+            short(
+                f"input {empty.name!r}: its shape in the model is ({shape}), a batch of 0, which takes none of the {what}; "
+                "export the model with a batch of 1, or an open one"
+            )
+        )
     stacks = {item.name for item in inputs if item.is_stack(arrays[item.name])}
     lengths = {name: len(arrays[name]) if arrays[name].ndim else 0 for name in (*rows, *stacks)}
     counts = {name: -(-length // rows.get(name, 1)) for name, length in lengths.items()}
@@ -64,6 +73,7 @@ def _runs(arrays: Mapping[str, Any], rows: Mapping[str, int], stacks: set[str], 
             if name in rows:
                 first = run * rows[name]
                 return array[np.minimum(np.arange(first, first + rows[name]), len(array) - 1)]
-            return array[run] if name in stacks else array
+            # An array of a number, too, not the number itself.
+            return array[run, ...] if name in stacks else array
 
         yield Run({name: part(name, array) for name, array in arrays.items()}, done - run * step, step, done, of)

@@ -49,12 +49,14 @@ class OutputCheck:
     max_error: float
     """The largest absolute difference; NaN for strings."""
     equal: float
-    """The share of values that are the same, which is what counts for integers and strings."""
+    """The share of values that are the same, which is what counts for integers and strings; NaN if the extents differ."""
     fault: str
     """What is wrong, in words; empty if nothing is."""
 
     def __str__(self) -> str:
         """Return a line on it; ratios say nothing of integers."""
+        if np.isnan(self.equal):
+            return f"{self.name}: {self.fault or 'it has another shape than in float with some of the samples'}"
         if np.isnan(self.sqnr):
             return f"{self.name}: {self.equal:.1%} of the values are the same"
         return f"{self.name}: {self.sqnr:.1f} dB, cosine {self.cosine:.5f}, largest error {self.max_error:.4g}"

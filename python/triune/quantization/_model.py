@@ -1,4 +1,4 @@
-"""An ONNX model as the quantizer sees it: read, prepared by onnxruntime's own passes, and indexed by tensor.
+"""An ONNX model as the quantizer sees it: read, and once it is prepared, indexed by tensor.
 
 Knows which operators there are and which of their operands are data; knows nothing of scales.
 """
@@ -27,8 +27,9 @@ __all__ = [
     "Refused",
     "attribute",
     "extract_outputs",
-    "prepare",
     "read",
+    "tensor_names",
+    "unused",
 ]
 
 Array = npt.NDArray[Any]
@@ -95,6 +96,8 @@ _COMPUTED = {
     "ReduceMean",
     "Selu",
     "Sigmoid",
+    # What onnxruntime calls RMSNormalization in operator sets before 23, in ONNX's own domain.
+    "SimplifiedLayerNormalization",
     "Softmax",
     "Softplus",
     "Sub",
@@ -102,14 +105,10 @@ _COMPUTED = {
 }
 """What has an integer form, with a scale of its own for the result."""
 
+_OTHER_FLOATS = ("FLOAT16", "BFLOAT16", "DOUBLE")
+
 _MANY = {"Add", "Concat", "MatMul", "Mul", "Sub"}
 """What has data in all its operands; the others have it in the first one alone."""
-
-_OPSET = 13
-"""The first operator set with a scale per channel."""
-
-_IR_VERSION = 4
-"""The first version of files whose initializers need not be inputs."""
 
 
 class Refused(Exception):
@@ -139,41 +138,6 @@ def _damaged(source: Path, why: str) -> FormatError:
     error = FormatError(short(f"{source}: not an ONNX model, or a damaged one: {why}"))
     error.format = "ONNX"
     return misread(error, source, str(source), (ONNX,))
-
-
-def prepare(source: Path, scratch: Path, outputs: Sequence[str] = ()) -> Any:
-    """Return the float model with constants and normalizations folded and shapes known, of an operator set that is new enough.
-
-    `outputs` are tensors or nodes of the file to end it at. Writes into `scratch`.
-    """
-    import onnx
-    from onnxruntime.quantization.shape_inference import quant_pre_process
-
-    files = [scratch / name for name in ("model.onnx", "prepared.onnx")]
-    model = onnx.load(source)
-    old = any(entry.domain in ("", "ai.onnx") and entry.version < _OPSET for entry in model.opset_import)
-    if old:
-        model = onnx.version_converter.convert_version(model, _OPSET)
-    if outputs:
-        extract_outputs(model, outputs)
-    constants = {tensor.name for tensor in model.graph.initializer}
-    # Files of before list constants as inputs, too, which nothing may be folded into then.
-    listed = [value for value in model.graph.input if value.name in constants]
-    for value in listed:
-        model.graph.input.remove(value)
-    if listed:
-        model.ir_version = max(model.ir_version, _IR_VERSION)
-    changed = old or outputs or listed
-    if changed:
-        onnx.save(model, files[0])
-    quant_pre_process(str(files[0] if changed else source), str(files[1]), skip_symbolic_shape=True)
-    prepared = onnx.load(files[1])
-    prepared.ir_version = max(prepared.ir_version, _IR_VERSION)
-    _plain_gemms(prepared)
-    for index, node in enumerate(prepared.graph.node):
-        # Everything that is said of a node says its name.
-        node.name = node.name or f"{node.op_type}_{index}"
-    return prepared
 
 
 def extract_outputs(model: Any, names: Sequence[str]) -> None:
@@ -212,6 +176,14 @@ def extract_outputs(model: Any, names: Sequence[str]) -> None:
         graph.initializer.remove(tensor)
 
 
+def unused(name: str, taken: set[str]) -> str:
+    """Return a name like this one that is not taken, and take it."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
 def names_read(node: Any) -> list[str]:
     """Return what a node and its subgraphs read of what is around them."""
     return [name for name in [*node.input, *sorted(_captured(node))] if name]
@@ -228,64 +200,20 @@ def _captured(node: Any) -> set[str]:
     return names
 
 
+def tensor_names(graph: Any) -> set[str]:
+    """Return the names of a graph's tensors, and of those of its subgraphs."""
+    found = {value.name for values in (graph.input, graph.output, graph.initializer) for value in values}
+    for node in graph.node:
+        found |= {*node.input, *node.output}
+        for entry in node.attribute:
+            for inner in [*entry.graphs, *([entry.g] if entry.HasField("g") else [])]:
+                found |= tensor_names(inner)
+    return found
+
+
 def _similar(name: str, names: Iterable[str]) -> str:
     found = get_close_matches(name, names, 1)
     return f"; is it {found[0]!r}?" if found else ""
-
-
-def _plain_gemms(model: Any) -> None:
-    """Give each Gemm with constants factors of 1 and a bias of one number per channel.
-
-    Raises `Refused` for a bias that is none.
-    """
-    from onnx import numpy_helper
-
-    graph = model.graph
-    constants = {tensor.name: tensor for tensor in graph.initializer}
-    readers: dict[str, int] = {}
-    for node in graph.node:
-        for name in node.input:
-            readers[name] = readers.get(name, 0) + 1
-
-    def put(node: Any, operand: int, values: Array) -> None:
-        """Give the node a constant of its own if others read the one it has."""
-        tensor = constants[node.input[operand]]
-        name = tensor.name
-        if readers[name] > 1:
-            readers[name] -= 1
-            name = f"{name}_of_{node.output[0]}"
-            node.input[operand] = name
-            readers[name] = 1
-            tensor = graph.initializer.add()
-        constants[name] = tensor
-        tensor.CopyFrom(numpy_helper.from_array(values, name))
-        for infos in (graph.value_info, graph.input):
-            for info in [info for info in infos if info.name == name]:
-                infos.remove(info)
-
-    for node in graph.node:
-        if node.op_type != "Gemm" or node.input[1] not in constants:
-            continue
-        alpha, beta = attribute(node, "alpha", 1.0), attribute(node, "beta", 1.0)
-        biased = len(node.input) > 2 and node.input[2] != ""
-        if biased and node.input[2] not in constants:
-            continue
-        weight = numpy_helper.to_array(constants[node.input[1]])
-        channels = weight.shape[0 if attribute(node, "transB", 0) else 1]
-        if biased:
-            values = numpy_helper.to_array(constants[node.input[2]])
-            if values.size not in (1, channels) or values.shape[-1:] not in ((), (1,), (channels,)):
-                raise Refused(
-                    f"node {node.name!r} (Gemm): its bias has the shape {values.shape}, not one number for each of "
-                    f"{channels} channels"
-                )
-            if values.shape != (channels,) or beta != 1:
-                flat = np.broadcast_to(values.reshape(-1), channels) * np.asarray(beta, values.dtype)
-                put(node, 2, np.ascontiguousarray(flat))
-        if alpha != 1:
-            put(node, 1, weight * np.asarray(alpha, weight.dtype))
-        for entry in [entry for entry in node.attribute if entry.name in ("alpha", "beta")]:
-            node.attribute.remove(entry)
 
 
 def attribute(node: Any, name: str, default: Any) -> Any:
@@ -321,8 +249,11 @@ class Network:
         self.outputs = [value.name for value in graph.output]
         self._index()
         infos = [*graph.value_info, *graph.input, *graph.output]
-        self._floats = {info.name for info in infos if info.type.tensor_type.elem_type == TensorProto.FLOAT}
-        self._floats |= {tensor.name for tensor in graph.initializer if tensor.data_type == TensorProto.FLOAT}
+        types = {info.name: info.type.tensor_type.elem_type for info in infos}
+        types |= {tensor.name: tensor.data_type for tensor in graph.initializer}
+        self._floats = {name for name, dtype in types.items() if dtype == TensorProto.FLOAT}
+        others = {TensorProto.DataType.Value(name): name.lower() for name in _OTHER_FLOATS}
+        self._other_floats = {name: others[dtype] for name, dtype in types.items() if dtype in others}
         self._shapes = {
             info.name: tuple(dim.dim_param or dim.dim_value for dim in info.type.tensor_type.shape.dim)
             for info in infos
@@ -385,6 +316,12 @@ class Network:
     def is_float(self, name: str) -> bool:
         """Return whether a tensor holds float32."""
         return name in self._floats
+
+    def other_float(self, node: Any) -> str:
+        """Return the type of floats other than float32 that a node computes on; empty if it does not."""
+        return next(
+            (self._other_floats[name] for name in [*node.input, *node.output] if name in self._other_floats), ""
+        )
 
     def data(self, node: Any) -> list[int]:
         """Return which operands of a node are data: not shapes, indices, limits or weights that belong to it."""

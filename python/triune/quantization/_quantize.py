@@ -23,13 +23,14 @@ from triune._picture_input import put_picture_input
 from triune._session import Feeds
 from triune.batch import Preprocess
 from triune.batch._pictures import Format
-from triune.errors import ArgumentError, QuantizationWarning, UnsupportedError
+from triune.errors import ArgumentError, InternalError, QuantizationWarning, UnsupportedError
 from triune.quantization._check import OutputCheck, check_outputs
 from triune.quantization._equalize import channels_of, equalize_layers, note_factors, peaks_of
 from triune.quantization._groups import join_groups
 from triune.quantization._layout import join_orders
 from triune.quantization._mixed import Trial, mix
-from triune.quantization._model import PRODUCTS, QUANTIZED, Array, Network, Refused, prepare, read
+from triune.quantization._model import PRODUCTS, QUANTIZED, Array, Network, Refused, read
+from triune.quantization._prepare import prepare
 from triune.quantization._regions import DECODE, choose
 from triune.quantization._samples import Expected, Samples
 from triune.quantization._scales import METHODS
@@ -203,7 +204,7 @@ def quantize_file(
     `info` is what the file is to say; None: what the source says.
     """
     try:
-        import onnx
+        import onnx  # noqa: F401
         import onnxruntime  # noqa: F401
     except ImportError as error:
         raise ImportError(f"calibration needs the extra 'onnx': pip install 'triune[onnx]' ({error})") from None
@@ -215,6 +216,8 @@ def quantize_file(
         )
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = {value.name: Expected.of(value) for value in model.graph.input if value.name not in constants}
+    said = ModelInfo.of_model(source) if info is None else info
+    said.check((each.name, each.dtype.name, each.shape or ()) for each in inputs.values())
     checked = Samples(samples, inputs, say)
     with scratch() as folder, _hushed(quiet):
         try:
@@ -231,12 +234,11 @@ def quantize_file(
             if checked.failure is not None:
                 raise checked.failure from None
             raise UnsupportedError(f"{source}: {_reason(error, folder)}") from error
-    said = ModelInfo.of_model(source) if info is None else info
     if input_format is not None:
         said = said._replace(preprocess=put_picture_input(written.model, input_format, said.preprocess or Preprocess()))
     said.note(written.model)
     say("writing")
-    onnx.checker.check_model(written.model)
+    found = _check_written(source, written.model, work.network.model)
     write_bytes(target, written.model.SerializeToString())
     return QuantizationResult(
         path=target,
@@ -245,7 +247,7 @@ def quantize_file(
         wide=tuple(work.network.nodes[index].name for index in work.wide),
         ranges={name: (found.low, found.high) for name, found in written.parameters.items()},
         checks=tuple(checks),
-        notes=tuple(work.notes()),
+        notes=(*work.notes(), *found),
         warnings=tuple(work.faults(checks)),
         advice=advice_on(checks, options.mixed),
     )
@@ -267,6 +269,13 @@ class _Work:
         self._recipe = Recipe(options.act, options.method, options.per_channel, options.bias_correction)
         self._why = choose(self.network, options.float_from, options.keep_float)
         if len(self._why) == len(self.network.nodes):
+            could = filter(self.network.has_integer_form, self.network.nodes)
+            others = dict.fromkeys(filter(None, map(self.network.other_float, could)))
+            if others:
+                raise Refused(
+                    f"it computes on {' and '.join(others)}, and integers are made of float32 alone: export the model with "
+                    "float32, or convert it to that"
+                )
             raise Refused("no operator is left that has an integer form")
         self._layout = Layout(self.network, self._why, self._recipe.bits)
         # Inputs that only fed what the model no longer holds.
@@ -352,7 +361,8 @@ class _Work:
     def kept_float(self) -> dict[str, str]:
         """Return why, for each operator over floats that stays in float."""
         network = self.network
-        over_floats = (index for index in sorted(self._why) if network.data(network.nodes[index]))
+        kept = ((index, network.nodes[index]) for index in sorted(self._why))
+        over_floats = [index for index, node in kept if network.data(node) or network.other_float(node)]
         return {
             operator.name: self._why[index]
             for index in over_floats
@@ -429,10 +439,43 @@ def _decode_before(network: Network, output: str, floats: set[int]) -> int | Non
     return min(found, default=None)
 
 
+def _check_written(source: Path, model: Any, floats: Any) -> tuple[str, ...]:
+    """Check a model before it is written; return what is to be said of it.
+
+    What onnx has against the float model, too, is no fault of quantization: an output without a shape, an operator that only
+    onnxruntime knows. Then onnxruntime says whether the rest is right.
+    """
+    fault = _fault(model)
+    if not fault:
+        return ()
+    if not _fault(floats):
+        raise InternalError(f"{source}: what became of it is no valid model: {fault}")
+    try:
+        session(model, optimized=False)
+    except Exception as error:
+        raise UnsupportedError(f"{source}: onnxruntime cannot load what became of it: {_text(error)}") from None
+    return (f"onnx's checker refuses the model, as it does the float one ({fault}); onnxruntime loads both",)
+
+
+def _fault(model: Any) -> str:
+    import onnx
+
+    try:
+        onnx.checker.check_model(model)
+    except onnx.checker.ValidationError as error:
+        return _text(error).removesuffix(".")
+    return ""
+
+
+def _text(error: Exception) -> str:
+    """Return what onnx or onnxruntime says, in a line."""
+    text = " ".join(str(error).split()).partition(" ==> Context: ")[0]
+    return re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", text)
+
+
 def _reason(error: Exception, scratch: Path) -> str:
     """Say in a line why the quantizer failed, without names of temporary files."""
-    text = " ".join(str(error).split()).replace(f"{scratch}/", "")
-    text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", text)
+    text = _text(error).replace(f"{scratch}/", "")
     if isinstance(error, Refused):
         return f"it cannot be quantized: {text}"
     if isinstance(error, OverflowError):
@@ -451,14 +494,18 @@ def _hushed(quiet: bool) -> Iterator[None]:
     def theirs(record: logging.LogRecord) -> bool:
         return "onnxruntime" not in record.pathname
 
-    root = logging.getLogger()
+    # Some of its modules have loggers of their own, the others use the root.
+    root, own = logging.getLogger(), logging.getLogger("onnxruntime")
+    level = own.level
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         root.addFilter(theirs)
+        own.setLevel(logging.CRITICAL + 1)
         onnxruntime.set_default_logger_severity(4)
         try:
             yield
         finally:
             # Its default, as there is no way to ask what it was.
             onnxruntime.set_default_logger_severity(2)
+            own.setLevel(level)
             root.removeFilter(theirs)

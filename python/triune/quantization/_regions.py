@@ -58,7 +58,8 @@ def _impossible(network: Network, node: Any) -> str:
     operands = [node.input[at] for at in network.data(node)]
     floats = bool(operands) and all(network.is_float(name) for name in node.output if name)
     if not floats or all(map(network.is_constant, operands)):
-        return "computes on no floats"
+        other = network.other_float(node)
+        return f"computes on {other}, not float32" if other else "computes on no floats"
     if node.op_type in ("Conv", "ConvTranspose") and not network.is_constant(node.input[1]):
         return "its weights are not constant"
     if node.op_type == "Gemm" and (attribute(node, "transA", 0) or not network.is_constant(node.input[1])):

@@ -167,7 +167,8 @@ def session(model: Any, *, optimized: bool = True) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
+    # What it raises says it all.
+    options.log_severity_level = 4
     if not optimized:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     content = model if isinstance(model, bytes | str) else model.SerializeToString()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from triune.quantization._model import LIMITS, PRODUCTS, Array, Network
+from triune.quantization._model import LIMITS, PRODUCTS, Array, Network, tensor_names, unused
 from triune.quantization._scales import Integers, Parameters, find_parameters, parameters_of
 from triune.quantization._statistics import Distribution, Moments
 from triune.quantization._weights import QuantizedWeights, quantize_weights
@@ -225,6 +225,9 @@ class _Writer:
         self._found = found
         self._constants: dict[tuple[str, int], str] = {}
         self._joins: dict[str, str] = {}
+        self._taken = tensor_names(self._network.model.graph)
+        self._taken_nodes = {node.name for node in self._network.model.graph.node}
+        self._own: dict[str, str] = {}
         self._nodes: list[Any] = []
         self._initializers: dict[str, Any] = {}
         model = onnx.ModelProto()
@@ -323,14 +326,20 @@ class _Writer:
     def _made_name(self, name: str) -> str:
         """Return what a tensor is called before it is rounded: an output that is made as integers is so behind rounding."""
         rounded = name in self._network.outputs and self._layout.made_with(name) is not None
-        return f"{name}_real" if rounded else name
+        return self._name(f"{name}_real") if rounded else name
 
     def _real_name(self, name: str, width: int) -> str:
         """Return what a tensor is called when it has been rounded to integers of this width."""
         made = self._layout.made_with(name)
         if name in self._network.outputs and made == width:
             return name
-        return f"{name}_dequantized{self._suffix(width)}"
+        return self._name(f"{name}_dequantized{self._suffix(width)}")
+
+    def _name(self, name: str) -> str:
+        """Return what a tensor of the writer's is called: always the same, and as no tensor of the model is."""
+        if name not in self._own:
+            self._own[name] = unused(name, self._taken)
+        return self._own[name]
 
     def _suffix(self, width: int) -> str:
         """Return what tells names of the fewer integers from those of most."""
@@ -357,7 +366,7 @@ class _Writer:
         """Put a QuantizeLinear and a DequantizeLinear in between."""
         found = self._parameters(name, width)
         suffix = self._suffix(width)
-        integers = f"{name}_quantized{suffix}"
+        integers = self._name(f"{name}_quantized{suffix}")
         root = self._joins.get(self._layout.root(name), self._layout.root(name))
         scale = self._put(f"{root}_scale{suffix}", np.asarray(found.scale, np.float32))
         zero = self._put(f"{root}_zero_point{suffix}", np.asarray(found.zero_point, found.integers.dtype))
@@ -369,7 +378,7 @@ class _Writer:
 
         domain = self._wide_domain if width == 16 else ""
         self._used_domain |= domain != ""
-        name = f"{output}_{kind}"
+        name = unused(f"{output}_{kind}", self._taken_nodes)
         self._nodes.append(onnx.helper.make_node(kind, inputs, [output], name, domain=domain, **attributes))
 
     def _integers(self, width: int) -> Integers:
@@ -387,6 +396,7 @@ class _Writer:
     def _put(self, name: str, values: Array, real: Array | None = None) -> str:
         from onnx import numpy_helper
 
+        name = self._name(name)
         if name not in self._initializers:
             self._initializers[name] = numpy_helper.from_array(np.ascontiguousarray(values).reshape(values.shape), name)
             if real is not None:
@@ -409,7 +419,7 @@ class _Writer:
                 self._put(f"{name}_scale{suffix}", np.asarray(found.scale, np.float32)),
                 self._put(f"{name}_zero_point{suffix}", np.asarray(found.zero_point, integers.dtype)),
             ]
-            self._constants[name, width] = f"{name}_dequantized{suffix}"
+            self._constants[name, width] = self._name(f"{name}_dequantized{suffix}")
             self._add("DequantizeLinear", operands, self._constants[name, width], width)
         return self._constants[name, width]
 
@@ -431,12 +441,13 @@ class _Writer:
         found = self._found.weights[key]
         # Weights that several products share have scales for each.
         shared = len(self._network.readers[node.input[1]]) > 1
-        name = f"{node.input[1]}_of_{node.output[0]}" if shared else node.input[1]
+        name = self._name(f"{node.input[1]}_of_{node.output[0]}") if shared else node.input[1]
         copy.input[1] = self._dequantized(name, found.values, found.scales, found.axis, width, found.real)
         if found.bias is not None:
-            bias = node.input[2] if len(node.input) > 2 and node.input[2] else f"{node.output[0]}_bias"
+            made = self._name(f"{node.output[0]}_bias")
+            bias = node.input[2] if len(node.input) > 2 and node.input[2] else made
             if len(self._network.readers.get(bias, [])) > 1:
-                bias = f"{bias}_of_{node.output[0]}"
+                bias = self._name(f"{bias}_of_{node.output[0]}")
             made = self._dequantized(bias, found.bias, found.bias_scales, 0, 8, found.real_bias)
             while len(copy.input) < 3:
                 copy.input.append("")
@@ -453,6 +464,6 @@ class _Writer:
             self._put(f"{name}_scale", scales),
             self._put(f"{name}_zero_point", zeros),
         ]
-        result = f"{name}_dequantized"
+        result = self._name(f"{name}_dequantized")
         self._add("DequantizeLinear", operands, result, width, **({} if one else {"axis": axis}))
         return result

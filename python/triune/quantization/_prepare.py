@@ -1,0 +1,170 @@
+"""An ONNX model made ready for the quantizer: by onnxruntime's own passes, with types and shapes known and every node named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from triune.quantization._model import Array, Refused, attribute, extract_outputs, names_read, tensor_names, unused
+from triune.quantization._statistics import session, with_outputs
+
+__all__ = ["prepare"]
+
+_OPSET = 13
+"""The first operator set with a scale per channel."""
+
+_IR_VERSION = 4
+"""The first version of files whose initializers need not be inputs."""
+
+_TENSOR = re.compile(r"tensor\((\w+)\)")
+
+_TYPES = {"float": "FLOAT", "float16": "FLOAT16", "double": "DOUBLE", "bfloat16": "BFLOAT16"} | {
+    name: name.upper() for name in ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+}
+"""Types of elements as onnxruntime spells them, and as onnx does."""
+
+
+def prepare(source: Path, scratch: Path, outputs: Sequence[str] = ()) -> Any:
+    """Return the float model with constants and normalizations folded and shapes known, of an operator set that is new enough.
+
+    `outputs` are tensors or nodes of the file to end it at. Writes into `scratch`. Raises `Refused` for one that is too large.
+    """
+    import onnx
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    files = [scratch / name for name in ("model.onnx", "prepared.onnx")]
+    model = onnx.load(source)
+    old = any(entry.domain in ("", "ai.onnx") and entry.version < _OPSET for entry in model.opset_import)
+    if old:
+        model = onnx.version_converter.convert_version(model, _OPSET)
+    if outputs:
+        extract_outputs(model, outputs)
+    constants = {tensor.name for tensor in model.graph.initializer}
+    # Files of before list constants as inputs, too, which nothing may be folded into then.
+    listed = [value for value in model.graph.input if value.name in constants]
+    for value in listed:
+        model.graph.input.remove(value)
+    if listed:
+        model.ir_version = max(model.ir_version, _IR_VERSION)
+    try:
+        # With what other files hold: the pass would write where it is in those, from the folder of the model.
+        onnx.save(model, files[0])
+    except OSError:
+        raise
+    except Exception:
+        # The writer's own exception, which is another one with every version.
+        raise Refused("its weights take more than 2 GiB, which is what one file can hold") from None
+    quant_pre_process(str(files[0]), str(files[1]), skip_symbolic_shape=True)
+    prepared = onnx.load(files[1])
+    prepared.ir_version = max(prepared.ir_version, _IR_VERSION)
+    _find_types(prepared)
+    _fold_casts(prepared)
+    _plain_gemms(prepared)
+    names = {node.name for node in prepared.graph.node}
+    for index, node in enumerate(prepared.graph.node):
+        # Everything that is said of a node says its name.
+        node.name = node.name or unused(f"{node.op_type}_{index}", names)
+    return prepared
+
+
+def _find_types(model: Any) -> None:
+    """Note what onnxruntime knows of the tensors that onnx knows nothing of: operators of the former's own make them."""
+    import onnx
+
+    graph = model.graph
+    known = {value.name for value in (*graph.value_info, *graph.input, *graph.output)}
+    unknown = [name for node in graph.node for name in node.output if name and name not in known]
+    if not unknown:
+        return
+    try:
+        found = session(with_outputs(model, unknown), optimized=False).get_outputs()
+    except Exception:
+        # Whoever runs the model says why it cannot be.
+        return
+    for value in found:
+        kind = _TENSOR.fullmatch(value.type)
+        if value.name in unknown and kind is not None and kind[1] in _TYPES:
+            # What it says of a number, it says of a tensor of any rank, too.
+            shape = [extent if isinstance(extent, int) else None for extent in value.shape] or None
+            dtype = onnx.TensorProto.DataType.Value(_TYPES[kind[1]])
+            graph.value_info.append(onnx.helper.make_tensor_value_info(value.name, dtype, shape))
+
+
+def _fold_casts(model: Any) -> None:
+    """Make float32 of constants that are cast to it, as onnxruntime does with all that it has no float16 kernel for."""
+    import onnx
+
+    graph = model.graph
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    for node in list(graph.node):
+        if node.op_type != "Cast" or attribute(node, "to", 0) != onnx.TensorProto.FLOAT:
+            continue
+        tensor = constants.get(node.input[0])
+        if tensor is None or node.output[0] in {value.name for value in graph.output}:
+            continue
+        values = onnx.numpy_helper.to_array(tensor).astype(np.float32)
+        graph.initializer.append(onnx.numpy_helper.from_array(values, node.output[0]))
+        graph.node.remove(node)
+    read = {name for node in graph.node for name in names_read(node)} | {value.name for value in graph.output}
+    for tensor in [tensor for tensor in graph.initializer if tensor.name not in read]:
+        graph.initializer.remove(tensor)
+
+
+def _plain_gemms(model: Any) -> None:
+    """Give each Gemm with constants factors of 1 and a bias of one number per channel.
+
+    Raises `Refused` for a bias that is none.
+    """
+    from onnx import numpy_helper
+
+    graph = model.graph
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    taken = tensor_names(graph)
+    readers: dict[str, int] = {}
+    for node in graph.node:
+        for name in node.input:
+            readers[name] = readers.get(name, 0) + 1
+
+    def put(node: Any, operand: int, values: Array) -> None:
+        """Give the node a constant of its own if others read the one it has."""
+        tensor = constants[node.input[operand]]
+        name = tensor.name
+        if readers[name] > 1:
+            readers[name] -= 1
+            name = unused(f"{name}_of_{node.output[0]}", taken)
+            node.input[operand] = name
+            readers[name] = 1
+            tensor = graph.initializer.add()
+        constants[name] = tensor
+        tensor.CopyFrom(numpy_helper.from_array(values, name))
+        for infos in (graph.value_info, graph.input):
+            for info in [info for info in infos if info.name == name]:
+                infos.remove(info)
+
+    for node in graph.node:
+        if node.op_type != "Gemm" or node.input[1] not in constants:
+            continue
+        alpha, beta = attribute(node, "alpha", 1.0), attribute(node, "beta", 1.0)
+        biased = len(node.input) > 2 and node.input[2] != ""
+        if biased and node.input[2] not in constants:
+            continue
+        weight = numpy_helper.to_array(constants[node.input[1]])
+        channels = weight.shape[0 if attribute(node, "transB", 0) else 1]
+        if biased:
+            values = numpy_helper.to_array(constants[node.input[2]])
+            if values.size not in (1, channels) or values.shape[-1:] not in ((), (1,), (channels,)):
+                raise Refused(
+                    f"node {node.name!r} (Gemm): its bias has the shape {values.shape}, not one number for each of "
+                    f"{channels} channels"
+                )
+            if values.shape != (channels,) or beta != 1:
+                flat = np.broadcast_to(values.reshape(-1), channels) * np.asarray(beta, values.dtype)
+                put(node, 2, np.ascontiguousarray(flat))
+        if alpha != 1:
+            put(node, 1, weight * np.asarray(alpha, weight.dtype))
+        for entry in [entry for entry in node.attribute if entry.name in ("alpha", "beta")]:
+            node.attribute.remove(entry)

@@ -1,0 +1,267 @@
+"""Float models as exporters leave them: data in other files, and names, types and operators that onnx does not know."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import triune
+from triune import errors
+from triune.cli import main
+from triune.quantization import _quantize
+from triune.quantization._check import check_outputs
+
+RANDOM = np.random.default_rng(5)
+WEIGHTS = {
+    "w": RANDOM.normal(0, 0.2, (64, 3, 3, 3)).astype(np.float32),
+    "v": RANDOM.normal(0, 0.2, (8, 64, 1, 1)).astype(np.float32),
+}
+IMAGES = RANDOM.standard_normal((6, 3, 8, 8)).astype(np.float32)
+
+
+def save(
+    path: Path,
+    nodes: list[Any],
+    weights: dict[str, Any] | None = None,
+    *,
+    shapes: dict[str, list[int] | None] | None = None,
+    outputs: tuple[str, ...] = ("y",),
+    kind: int = TensorProto.FLOAT,
+    opset: int = 17,
+    **options: Any,
+) -> Path:
+    """Write a model of `nodes` from ``x`` to `outputs`, of which nothing says the shape unless `shapes` does."""
+    known: dict[str, list[int] | None] = {"x": [1, 3, 8, 8], **(shapes or {})}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", kind, known["x"])],
+        [helper.make_tensor_value_info(name, kind, known.get(name)) for name in outputs],
+        [numpy_helper.from_array(values, name) for name, values in (WEIGHTS if weights is None else weights).items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    onnx.save(model, path, **options)
+    return path
+
+
+def convolutions(middle: str = "c", limited: str = "r", *, names: tuple[str, ...] = ("", "", "")) -> list[Any]:
+    return [
+        helper.make_node("Conv", ["x", "w"], [middle], name=names[0]),
+        helper.make_node("Relu", [middle], [limited], name=names[1]),
+        helper.make_node("Conv", [limited, "v"], ["y"], name=names[2]),
+    ]
+
+
+def feeds(images: Any = IMAGES) -> list[dict[str, Any]]:
+    return [{"x": image[None]} for image in images]
+
+
+def quantized(model: Path, **options: Any) -> triune.QuantizationResult:
+    return triune.quantize(model, calibration=feeds(), output=model.with_suffix(".q.onnx"), **options)
+
+
+def run(model: Path, image: Any = IMAGES[:1]) -> Any:
+    return triune.Session(model).run({"x": image})[0]
+
+
+@pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize("threshold", [0, 1024])
+def test_weights_in_another_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, relative: bool, threshold: int
+) -> None:
+    """The same file comes of it as of a model with all inside."""
+    inside = save(tmp_path / "inside.onnx", convolutions())
+    (tmp_path / "apart").mkdir()
+    apart = save(
+        tmp_path / "apart" / "float.onnx",
+        convolutions(),
+        save_as_external_data=True,
+        location="weights.bin",
+        size_threshold=threshold,
+    )
+    assert (tmp_path / "apart" / "weights.bin").exists()
+    monkeypatch.chdir(tmp_path)
+    quantized(inside)
+    quantized(apart.relative_to(tmp_path) if relative else apart)
+    assert (tmp_path / "apart" / "float.q.onnx").read_bytes() == (tmp_path / "inside.q.onnx").read_bytes()
+
+
+def test_outputs_that_onnx_refuses(tmp_path: Path) -> None:
+    """Nothing says the shape of a loop's result, and one output stands twice: both are so in the float model, too."""
+    values = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Conv", ["s", "u"], ["t"], pads=[1] * 4)],
+        "body",
+        [values("i", TensorProto.INT64, []), values("go", TensorProto.BOOL, []), values("s", TensorProto.FLOAT, None)],
+        [values("on", TensorProto.BOOL, []), values("t", TensorProto.FLOAT, None)],
+    )
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], pads=[1] * 4),
+        helper.make_node("Loop", ["n", "", "a"], ["l"], body=body),
+        helper.make_node("Conv", ["l", "u"], ["y"], pads=[1] * 4),
+    ]
+    weights = {
+        "w": WEIGHTS["w"][:8],
+        "u": RANDOM.normal(0, 0.1, (8, 8, 3, 3)).astype(np.float32),
+        "n": np.array(3, np.int64),
+    }
+    loop = save(tmp_path / "loop.onnx", nodes, weights)
+    twice = save(tmp_path / "twice.onnx", convolutions(), outputs=("y", "y"))
+    for model in (loop, twice):
+        result = quantized(model)
+        assert "onnx's checker refuses the model, as it does the float one (Field 'shape' of" in result.notes[-1]
+        reals, found = run(model), run(result.path)
+        assert found.shape == reals.shape
+        assert check_outputs([{"y": reals}], [{"y": found}], ["y"])[0].sqnr > 20
+
+
+def test_what_quantization_spoils_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault that the float model has not is one of ours; one beside the float model's is found by onnxruntime."""
+    write = _quantize.write
+
+    def broken(*arguments: Any) -> Any:
+        written = write(*arguments)
+        written.model.graph.node.add(op_type="Relu", name="more", input=["nowhere"], output=["there"])
+        return written
+
+    monkeypatch.setattr(_quantize._Work, "check", lambda *_: [])
+    monkeypatch.setattr(_quantize, "write", broken)
+    with pytest.raises(errors.InternalError, match=r"what became of it is no valid model: .*nowhere"):
+        quantized(save(tmp_path / "good.onnx", convolutions()))
+    with pytest.raises(errors.UnsupportedError, match=r"onnxruntime cannot load what became of it: .*nowhere"):
+        quantized(save(tmp_path / "twice.onnx", convolutions(), outputs=("y", "y")))
+    assert not list(tmp_path.glob("*.q.onnx"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "opset"), [("RMSNormalization", 23), ("SimplifiedLayerNormalization", 17), ("LayerNormalization", 17)]
+)
+def test_normalizations_are_integer_operators(tmp_path: Path, kind: str, opset: int) -> None:
+    """Also what onnxruntime has in onnx's domain without telling it: all is one segment of the card, with a session's bits."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "a"], ["p"]),
+        helper.make_node(kind, ["p", "s"], ["n"], axis=-1, epsilon=1e-5),
+        helper.make_node("MatMul", ["n", "b"], ["y"]),
+    ]
+    weights = {name: RANDOM.normal(0, 0.1, (32, 32)).astype(np.float32) for name in "ab"}
+    weights["s"] = RANDOM.uniform(0.5, 1.5, 32).astype(np.float32)
+    model = save(tmp_path / "float.onnx", nodes, weights, shapes={"x": [1, 16, 32], "y": [1, 16, 32]}, opset=opset)
+    samples = RANDOM.standard_normal((8, 16, 32)).astype(np.float32)
+    result = triune.quantize(model, calibration=feeds(samples), output=tmp_path / "q.onnx")
+    assert result.kept_float == {}
+    assert result.checks[0].sqnr > 28
+    assert kind in {node.op_type for node in onnx.load(result.path).graph.node}
+    report = triune.compile(result.path, output=tmp_path / "package", target="metis").report
+    assert (report.segments, report.stayed) == (1, ())
+    np.savez(tmp_path / "x.npz", x=samples)
+    for program in (result.path, tmp_path / "package"):
+        assert main(["run", str(program), "--input", str(tmp_path / "x.npz"), "--output", f"{program}.npz"]) == 0
+    on_card, on_cpu = (np.load(f"{program}.npz")["y"] for program in (tmp_path / "package", result.path))
+    np.testing.assert_array_equal(on_card, on_cpu)
+
+
+def test_what_follows_an_operator_of_onnxruntime_is_quantized(tmp_path: Path) -> None:
+    """The types behind an operator of another domain are known as well."""
+    nodes = convolutions()
+    nodes[1] = helper.make_node("QuickGelu", ["c"], ["r"], domain="com.microsoft")
+    model = save(tmp_path / "float.onnx", nodes)
+    loaded = onnx.load(model)
+    loaded.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    onnx.save(loaded, model)
+    result = quantized(model)
+    assert list(result.kept_float.values()) == ["has no integer form"]
+    assert sum(node.op_type == "QuantizeLinear" for node in onnx.load(result.path).graph.node) >= 3
+
+
+@pytest.mark.parametrize("options", [{}, {"act": "s16"}, {"mixed": "16", "bound": 45.0}])
+def test_names_like_those_of_the_quantizer(tmp_path: Path, options: dict[str, Any]) -> None:
+    """Inputs and outputs keep theirs, and the numbers are those of the model with other names."""
+    names = ("x_quantized", "x_DequantizeLinear_Output")
+    nodes = ("x_quantized_QuantizeLinear", "y_DequantizeLinear", "x_dequantized_DequantizeLinear")
+    plain = save(tmp_path / "plain.onnx", convolutions())
+    odd = save(tmp_path / "odd.onnx", convolutions(*names, names=nodes))
+    shared = {"w": WEIGHTS["w"], "x_scale": WEIGHTS["v"]}
+    convs = convolutions("w_quantized", "y_bias")
+    convs[-1].input[1] = "x_scale"
+    other = save(tmp_path / "other.onnx", convs, shared)
+    expected = run(quantized(plain, **options).path)
+    for model in (odd, other):
+        found = quantized(model, **options).path
+        session = onnxruntime.InferenceSession(found, providers=["CPUExecutionProvider"])
+        assert [value.name for value in (*session.get_inputs(), *session.get_outputs())] == ["x", "y"]
+        np.testing.assert_array_equal(run(found), expected)
+
+
+def test_names_that_unnamed_operators_would_get(tmp_path: Path) -> None:
+    """An operator without a name gets one that no other has."""
+    model = save(tmp_path / "float.onnx", convolutions(names=("Conv_2", "", "")))
+    assert not quantized(model).checks[0].fault
+
+
+def test_floats_of_other_types(tmp_path: Path) -> None:
+    """Of float16, onnxruntime makes float32, and inputs and outputs stay; of double nobody makes anything, and that is said."""
+    halves = {name: values.astype(np.float16) for name, values in WEIGHTS.items()}
+    model = save(tmp_path / "half.onnx", convolutions(), halves, kind=TensorProto.FLOAT16)
+    images = IMAGES.astype(np.float16)
+    result = triune.quantize(model, calibration=feeds(images), output=tmp_path / "q.onnx")
+    assert result.checks[0].sqnr > 30
+    found = run(result.path, images[:1])
+    assert found.dtype == np.float16
+    assert check_outputs([{"y": run(model, images[:1])}], [{"y": found}], ["y"])[0].sqnr > 30
+    report = triune.compile(result.path, output=tmp_path / "package", target="metis").report
+    assert report.segments == 1
+    doubles = {name: values.astype(np.float64) for name, values in WEIGHTS.items()}
+    model = save(tmp_path / "double.onnx", convolutions(), doubles, kind=TensorProto.DOUBLE)
+    with pytest.raises(errors.UnsupportedError, match=r"it computes on double, .* convert it to that"):
+        triune.quantize(model, calibration=feeds(IMAGES.astype(np.float64)), output=tmp_path / "q.onnx")
+
+
+def test_what_stays_in_float_for_its_type(tmp_path: Path) -> None:
+    """A part on doubles is no reason to refuse the rest, and is told."""
+    nodes = [
+        *convolutions()[:2],
+        helper.make_node("Conv", ["r", "v"], ["e"]),
+        helper.make_node("Cast", ["e"], ["d"], to=TensorProto.DOUBLE),
+        helper.make_node("Sigmoid", ["d"], ["g"], name="gate"),
+        helper.make_node("Cast", ["g"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("Conv", ["f", "u"], ["y"]),
+    ]
+    weights = {**WEIGHTS, "u": RANDOM.normal(0, 0.2, (4, 8, 1, 1)).astype(np.float32)}
+    result = quantized(save(tmp_path / "float.onnx", nodes, weights))
+    assert result.kept_float["gate"] == "computes on double, not float32"
+    assert len(result.kept_float) == 3
+
+
+def test_what_onnxruntime_says_is_not_said_twice(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither its logger's tracebacks nor its own lines come before the error, which has the reason; loggers are as before."""
+    twins = save(tmp_path / "twins.onnx", convolutions(names=("a", "a", "b")))
+    table = {"t": RANDOM.standard_normal((20, 8)).astype(np.float32), "g": np.eye(8, dtype=np.float32)}
+    nodes = [
+        helper.make_node("Cast", ["x"], ["i"], to=TensorProto.INT64),
+        helper.make_node("Gather", ["t", "i"], ["e"]),
+        helper.make_node("MatMul", ["e", "g"], ["y"]),
+    ]
+    outside = save(tmp_path / "outside.onnx", nodes, table, shapes={"x": [1, 5]})
+    np.savez(tmp_path / "images.npz", x=IMAGES)
+    np.savez(tmp_path / "indices.npz", x=np.arange(30, dtype=np.float32).reshape(6, 5))
+    level = logging.getLogger("onnxruntime").level
+    for model, samples, reason in (
+        (twins, "images.npz", "two nodes with same node name (a)"),
+        (outside, "indices.npz", "indices element out of data bounds"),
+    ):
+        assert main(["quantize", str(model), "--calibrate", str(tmp_path / samples), "-o", os.devnull]) == 1
+        (line,) = capfd.readouterr().err.splitlines()
+        assert line.startswith(f"triune: error: {model}: onnxruntime cannot quantize it: ")
+        assert reason in line
+    assert caplog.records == []
+    assert logging.getLogger("onnxruntime").level == level
