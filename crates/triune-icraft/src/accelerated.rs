@@ -3,13 +3,12 @@
 use std::collections::{HashMap, HashSet};
 
 use triune_graph::{Graph, NodeId, ValueId, passes};
-use triune_tensor::DType;
 
 use super::source::{Meaning, Source};
 use crate::Error;
 use triune_compiler::{
     Report,
-    partition::{Crossings, Turns, extract, is_device, stages},
+    partition::{Crossings, Turns, extract, is_device, stages, without_operators},
 };
 
 /// The integer core of a network.
@@ -38,16 +37,12 @@ impl Accelerated {
         let mut kept: HashSet<NodeId> = HashSet::new();
         let (stages, crossings) = loop {
             let stages = stages(prepared, &kept, int16);
-            let wide = |meaning: &Meaning| meaning.dtype == DType::I16;
-            let any = stages.iter().copied().any(is_device);
-            if !any && !int16 && meanings.iter().flatten().any(wide) {
-                return Err(Error::target(
-                    "the model has operators over 16-bit integers only, and the accelerator computes on 8-bit ones; buyi \
-                     computes on both",
-                ));
-            }
-            if !any {
-                return Err(triune_compiler::Error::NotQuantized.into());
+            if !stages.iter().copied().any(is_device) {
+                return Err(without_operators(
+                    prepared,
+                    "the accelerator computes on 8-bit ones; buyi computes on both",
+                )
+                .into());
             }
             let crossings = Crossings::new(prepared, &stages);
             // What crosses the border must be a value of the network; who reads or makes another one stays on the host.
