@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import numpy_helper
+from PIL import Image
 from quantization_networks import Builder, samples, ssd_like, yolox_like
 
 import triune
@@ -144,14 +146,60 @@ def test_channels_that_were_scaled_are_compared_on_their_scale(tmp_path: Path) -
 def test_boxes_are_matched(tmp_path: Path) -> None:
     model = yolox_like(tmp_path / "float.onnx")
     triune.quantize(model, calibration=samples(24), output=tmp_path / "q.onnx")
-    found = triune.compare(model, tmp_path / "q.onnx", inputs=samples(4, seed=9), boxes="output", score=0.05)
+    found = triune.compare(model, tmp_path / "q.onnx", inputs=samples(4, seed=9), boxes="output", score=0.002)
     (difference,) = found.differences
     assert difference.detections is not None
     assert difference.detections.reference > 10
     assert difference.detections.matched > 0.8 * difference.detections.reference
-    assert "boxes of at least 0.05 (output): " in str(found)
-    spoiled = triune.compare(model, spoil(tmp_path, model), inputs=samples(4, seed=9), boxes="output", score=0.05)
+    assert "boxes of at least 0.002 (output): " in str(found)
+    spoiled = triune.compare(model, spoil(tmp_path, model), inputs=samples(4, seed=9), boxes="output", score=0.002)
     assert spoiled.differences[0].detections == match([]).__class__(difference.detections.reference, 0, 0, 1.0, 0.0)
+
+
+def undecoded(path: Path, rows: npt.NDArray[np.float32]) -> Path:
+    """Write a detector of pictures of 64 × 64 that always gives such rows."""
+    nodes = [
+        onnx.helper.make_node("ReduceMin", ["image"], ["least"], keepdims=0),
+        onnx.helper.make_node("Mul", ["least", "nothing"], ["zero"]),
+        onnx.helper.make_node("Add", ["zero", "rows"], ["output"]),
+    ]
+    graph = onnx.helper.make_graph(
+        nodes,
+        "undecoded",
+        [onnx.helper.make_tensor_value_info("image", 1, [1, 3, 64, 64])],
+        [onnx.helper.make_tensor_value_info("output", 1, rows.shape)],
+        [numpy_helper.from_array(np.float32(0), "nothing"), numpy_helper.from_array(rows, "rows")],
+    )
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_the_missing_decode_of_boxes_is_made_up_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Boxes are counted as `triune run` counts them, not as the offsets that they are made of."""
+    random = np.random.default_rng(3)
+    # 64 cells of 8, 16 of 16 and 4 of 32 pixels: offsets, logarithms of extents, objectness, three classes.
+    rows = random.normal(0, 0.3, (1, 84, 8)).astype(np.float32)
+    rows[..., 4:] = random.uniform(0, 0.3, (1, 84, 4))
+    # Two cells far from each other, and one beside the first whose box is nearly the same.
+    rows[0, [9, 10, 60], 2:] = [0.1, 0.1, 0.9, 0.9, 0.1, 0.1]
+    rows[0, [9, 10], :2] = [[1, 0], [0, 0]]
+    model = undecoded(tmp_path / "float.onnx", rows)
+    other = undecoded(tmp_path / "other.onnx", rows + np.float32(0.01))
+    pictures: list[dict[str, Any]] = [{"image": np.zeros((1, 3, 64, 64), np.float32)}] * 2
+    found = triune.compare(model, other, inputs=pictures)
+    assert found.differences[0].detections is not None
+    assert (found.differences[0].detections.reference, found.differences[0].detections.matched) == (4, 4)
+    assert found.notes == (
+        "boxes are of offsets in cells of 8, 16 and 32 pixels, objectness and 3 classes in 'output', as YOLOX without its decode",
+    )
+    Image.new("RGB", (64, 64)).save(tmp_path / "one.png")
+    assert main(["run", str(model), "--input", str(tmp_path / "one.png")]) == 0
+    assert "one.png: 2 found" in capsys.readouterr().out.replace("image 0", "one.png")
+    # Of cells that are none of YOLOX's nobody knows the boxes.
+    odd = undecoded(tmp_path / "odd.onnx", rows[:, :80])
+    found = triune.compare(odd, odd, inputs=pictures)
+    assert found.differences[0].detections is None
+    assert found.notes[0].startswith("no boxes: 'output' has extents below 0")
 
 
 def spoil(tmp_path: Path, model: Path) -> Path:

@@ -17,11 +17,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from triune._detections import BoxOutputs, Detections, Matches, find_box_outputs, match
+from triune._detections import Detections, Matches, match
+from triune._detector import SUPPRESSED_OVERLAP, Detector
 from triune._files import write_text
+from triune._model_info import ModelInfo
 from triune._session import Feeds
 from triune._text import short
 from triune._values import as_array, keys_of
+from triune.batch._pictures import Frame
 from triune.errors import ArgumentError
 from triune.quantization._equalize import noted_factors
 from triune.quantization._model import Array, read
@@ -91,7 +94,7 @@ class Comparison:
     score: float
     iou: float
     notes: tuple[str, ...] = field(default=())
-    """What is a runtime's doing and not the model's."""
+    """What has to be known of the numbers: how they came about, and what is a runtime's doing and not the model's."""
 
     def table(self, layers: int = 20) -> str:
         """Return all as text, of each pair at most so many layers."""
@@ -258,6 +261,13 @@ def _element_type(text: str) -> str:
     return {"float": "float32", "double": "float64", "string": "object", "bfloat16": "float32"}.get(name, name)
 
 
+def _info(path: Path, model: Any) -> ModelInfo:
+    try:
+        return ModelInfo.of_properties({entry.key: entry.value for entry in model.metadata_props})
+    except ArgumentError as error:
+        raise ArgumentError(f"{path}: {error}") from None
+
+
 class _Onnx:
     """An ONNX file in onnxruntime, as it stands."""
 
@@ -271,6 +281,7 @@ class _Onnx:
             raise ArgumentError(f"{path}: its external data cannot be read ({error})") from None
         graph = self.model.graph
         self.path = path
+        self.info = _info(self.path, self.model)
         self.outputs = [value.name for value in graph.output]
         self.factors = noted_factors(self.model)
         self.kinds = {name: node.op_type for node in graph.node for name in node.output if name}
@@ -316,6 +327,7 @@ class _Package:
         from triune.cli.pipeline import Pipeline
 
         self._path = path
+        self.info = ModelInfo.of_package(path.parent)
         self._pipeline = Pipeline(path, None, 1)
         self.outputs: list[str] = []
 
@@ -398,7 +410,7 @@ class _Comparing:
         self._spec = boxes
         self._score = score
         self._iou = iou
-        self._boxes: BoxOutputs | None = None
+        self._detector: Detector | None = None
         self._pairs = []
         for first, second in combinations(range(len(models)), 2):
             a, b = models[first], models[second]
@@ -419,7 +431,7 @@ class _Comparing:
                 asked = {name for pair in self._pairs if index in (pair.first, pair.second) for name in pair.tensors}
                 results.append(model.run(fed, sorted(asked)))
             if count == 1:
-                self._boxes = find_box_outputs(self._own(0, results), self._spec)
+                self._detector = self._detector_of(fed, self._own(0, results))
             for pair in self._pairs:
                 self._add(pair, results)
             for index, model in enumerate(self._models):
@@ -435,8 +447,8 @@ class _Comparing:
                         self._largest[key] = max(self._largest.get(key, 0), largest)
         if not count:
             raise ValueError("inputs: expected at least one sample, got none")
-        boxes = self._boxes
-        described = None if boxes is None else ", ".join(dict.fromkeys((boxes.boxes, boxes.scores)))
+        detector = self._detector
+        described = ", ".join(detector.names) if detector is not None and self._detects else None
         return Comparison(
             models=tuple(self._names),
             samples=count,
@@ -446,6 +458,18 @@ class _Comparing:
             iou=self._iou,
             notes=tuple(self._notes()),
         )
+
+    def _detector_of(self, sample: Mapping[str, Any], outputs: Mapping[str, Array]) -> Detector | None:
+        """Return what detects with the first model's outputs; None if that is not wanted."""
+        if self._spec == "none":
+            return None
+        frame = None
+        if len(sample) == 1:
+            ((name, value),) = sample.items()
+            array = np.asarray(value)
+            frame = Frame.of(name, array.dtype.name, array.shape, None)
+        labels = next((model.info.labels for model in self._models if model.info.labels), ())
+        return Detector(outputs, frame, len(labels), self._spec)
 
     def _own(self, index: int, results: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
         own = {}
@@ -486,10 +510,18 @@ class _Comparing:
                 continue
             if a.shape == b.shape and a.dtype.kind == b.dtype.kind == "f":
                 pair.layers[name].add(a, b)
-        boxes = self._boxes
-        if boxes is not None and {boxes.boxes, boxes.scores} <= set(shared):
-            both = (boxes.detect(outputs, score=self._score) for outputs in (mine, theirs))
-            pair.found += zip(*both, strict=True)
+        detector = self._detector
+        if detector is not None and detector.detects and set(detector.names) <= set(shared):
+            for row in range(detector.pictures(mine)):
+                one, other = (
+                    detector.detect(outputs, row, score=self._score, overlap=SUPPRESSED_OVERLAP)
+                    for outputs in (mine, theirs)
+                )
+                pair.found.append((one, other))
+
+    @property
+    def _detects(self) -> bool:
+        return self._detector is not None and self._detector.detects
 
     def _difference(self, pair: _Pair) -> Difference:
         outputs = []
@@ -511,10 +543,17 @@ class _Comparing:
             other=self._names[pair.second],
             outputs=tuple(outputs),
             layers=tuple(layers),
-            detections=match(pair.found, iou=self._iou) if self._boxes is not None and pair.outputs else None,
+            detections=match(pair.found, iou=self._iou) if self._detects and pair.outputs else None,
         )
 
     def _notes(self) -> Iterable[str]:
+        """Say what outputs were taken for, where that is more than their names say, and what a runtime changes."""
+        detector = self._detector
+        if detector is not None and (detector.decodes or detector.undecoded):
+            yield f"boxes are of {detector.said}" if detector.decodes else detector.said
+        yield from self._changed()
+
+    def _changed(self) -> Iterable[str]:
         """Say where a runtime's optimizations change results by more than the order of adding does."""
         for (index, name), sums in self._levels.items():
             if sums.most > _ROUNDING * self._largest[index, name]:
