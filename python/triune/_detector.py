@@ -43,7 +43,7 @@ class Detector:
     """Detects with the outputs of one model."""
 
     def __init__(self, outputs: Mapping[str, Array], frame: Frame | None, labels: int, spec: str | None) -> None:
-        """Find out what the outputs are; `frame` is what the input takes, if it is a picture's, `labels` how many names there are.
+        """Find out what the outputs are; `frame` is what the input takes, if it is a picture's, `labels` their number.
 
         `spec` names the outputs with boxes and scores, as in `find_box_outputs`, which raises ArgumentError if it names none.
         """

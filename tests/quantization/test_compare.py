@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -244,15 +245,65 @@ def test_what_optimizations_change_is_said(tmp_path: Path, monkeypatch: pytest.M
     assert triune.compare(model, model, inputs=samples(1)).notes == ()
     real = _compare._Onnx.run_optimized
 
-    def off(self: Any, sample: dict[str, Any]) -> dict[str, Any]:
-        found = real(self, sample)
-        return found | {"boxes": found["boxes"] + np.float32(0.5)}
+    def changed(by: float, *, exactly: float | None) -> tuple[str, ...]:
+        """Return the notes of one model where optimizations change boxes, and with exact sums `exactly` so; None: no session."""
 
-    monkeypatch.setattr(_compare._Onnx, "run_optimized", off)
-    first, second = triune.compare(model, model, inputs=samples(1)).notes
+        def off(self: Any, sample: dict[str, Any], *, exact: bool = False) -> dict[str, Any]:
+            if exact and exactly is None:
+                return {}
+            found = real(self, sample)
+            return found | {"boxes": found["boxes"] + np.float32((exactly or 0) if exact else by)}
+
+        monkeypatch.setattr(_compare._Onnx, "run_optimized", off)
+        notes = triune.compare(model, model, inputs=samples(1)).notes
+        assert all(f"float.onnx ({number}): at its" in note for number, note in enumerate(notes, 1))
+        return notes
+
+    first, second = changed(0.5, exactly=0.5)
     assert "at its default optimization level, onnxruntime changes output 'boxes' by up to 0.5 (" in first
-    assert "float.onnx (1): " in first
-    assert "float.onnx (2): " in second
+    assert first.endswith("a difference of that size from onnxruntime is its own")
+    assert first.replace("(1)", "(2)") == second
+    # What the option of exact sums cures is told with it, and where that says more.
+    cured, _ = changed(0.5, exactly=0.0)
+    assert "by up to 0.5 (" in cured
+    assert "With the session option session.x64quantprecision=1 it changes it by " in cured
+    assert "on x86-64 without VNNI" in cured
+    assert "docs/numerics.md" in cured
+    assert (
+        "With the session option session.x64quantprecision=1 it changes it by up to 0.02"
+        in changed(0.5, exactly=0.02)[0]
+    )
+    (unknown, _) = changed(0.5, exactly=None)
+    assert (
+        "session.x64quantprecision=1, which would show it, makes of this model one that onnxruntime does not" in unknown
+    )
+    # Boxes are of up to some pixels: a hundred-thousandth of that is the order of adding.
+    largest = float(np.abs(real(_compare._Onnx(model), samples(1)[0])["boxes"]).max())
+    assert changed(5e-5 * largest, exactly=5e-5 * largest) == ()
+    assert len(changed(5e-4 * largest, exactly=0.0)) == 2
+
+
+def test_a_model_that_no_session_with_exact_sums_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from triune.quantization import _compare
+
+    real = _compare.session
+
+    def picky(model: Any, *, optimized: bool = True, entries: Mapping[str, str] | None = None) -> Any:
+        if entries:
+            raise RuntimeError("Attempt to replace the existing tensor")
+        return real(model, optimized=optimized)
+
+    monkeypatch.setattr(_compare, "session", picky)
+    model = _compare._Onnx(ssd_like(tmp_path / "float.onnx"))
+    assert model.run_optimized(samples(1)[0], exact=True) == {}
+    assert set(model.run_optimized(samples(1)[0])) == {"boxes", "scores"}
+
+
+def test_a_table_without_layers(tmp_path: Path) -> None:
+    model = ssd_like(tmp_path / "float.onnx")
+    found = triune.compare(model, model, inputs=samples(1))
+    assert "layers, the" not in found.table(0)
+    assert "layers, the worst first (1 of" in found.table(1)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="paths in the page")

@@ -32,8 +32,13 @@ from triune.quantization._statistics import session, with_outputs
 
 __all__ = ["Comparison", "Difference", "LayerDifference", "OutputDifference", "compare"]
 
-_ROUNDING = 1e-5
-"""Differences of two optimization levels, as part of the largest value, that are the order of adding and no more."""
+_ROUNDING = 1e-4
+"""Differences of two optimization levels, as part of the largest value, that are the order of adding and no more.
+
+A step of 8 bits is at least 4e-3 of it."""
+
+_EXACT = "session.x64quantprecision"
+"""The option with which onnxruntime's sums of products of bytes do not end at 16 bits on machines without VNNI."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +108,7 @@ class Comparison:
             lines += ["", f"{difference.other} against {difference.reference}", *_output_lines(difference.outputs)]
             if difference.detections is not None:
                 lines.append(f"  {self._boxes(difference.detections)}")
-            if difference.layers:
+            if difference.layers and layers > 0:
                 shown = difference.layers[:layers]
                 more = f" ({len(shown)} of {len(difference.layers)})" if len(shown) < len(difference.layers) else ""
                 lines += [f"  layers, the worst first{more}", *_layer_lines(shown)]
@@ -291,7 +296,7 @@ class _Onnx:
         self.tensors = {name: real.get(rounded.get(name, ""), name) for name in self.kinds}
         self._session: Any = None
         self._asked: tuple[str, ...] | None = None
-        self._optimized: Any = None
+        self._optimized: dict[bool, Any] = {}
 
     def run(self, sample: dict[str, Array], tensors: Sequence[str]) -> dict[str, Array]:
         """Return the outputs, and the tensors as the rest of the model sees them, on their original scale."""
@@ -309,12 +314,23 @@ class _Onnx:
             found[name] = values if by is None else values / by.reshape(1, -1, *[1] * (values.ndim - 2))
         return found
 
-    def run_optimized(self, sample: dict[str, Array]) -> dict[str, Array]:
-        """Return the outputs at onnxruntime's default optimization level."""
-        if self._optimized is None:
-            self._optimized = session(str(self.path))
-        fed = {value.name: sample[value.name] for value in self._optimized.get_inputs()}
-        return dict(zip(self.outputs, self._optimized.run(self.outputs, fed), strict=True))
+    def run_optimized(self, sample: dict[str, Array], *, exact: bool = False) -> dict[str, Array]:
+        """Return the outputs at onnxruntime's default optimization level, sums `exact` where they otherwise may not be.
+
+        With such sums there are none where onnxruntime does not open the model so, which happens.
+        """
+        if exact not in self._optimized:
+            try:
+                self._optimized[exact] = session(str(self.path), entries={_EXACT: "1"} if exact else {})
+            except Exception:
+                if not exact:
+                    raise
+                self._optimized[exact] = None
+        opened = self._optimized[exact]
+        if opened is None:
+            return {}
+        fed = {value.name: sample[value.name] for value in opened.get_inputs()}
+        return dict(zip(self.outputs, opened.run(self.outputs, fed), strict=True))
 
     def close(self) -> None:
         """Nothing is held."""
@@ -389,6 +405,24 @@ class _Sums:
 
 
 @dataclass
+class _Level:
+    """What a runtime's optimizations change in an output."""
+
+    default: _Sums = field(default_factory=_Sums)
+    exact: _Sums = field(default_factory=_Sums)
+    """The same where sums are exact."""
+    largest: float = 0.0
+    """The output's largest value."""
+    opens: bool = True
+    """Whether there is a session with exact sums."""
+
+    @property
+    def is_noted(self) -> bool:
+        """Whether it is more than rounding."""
+        return self.default.most > _ROUNDING * self.largest
+
+
+@dataclass
 class _Pair:
     """Two models, and what is summed up of them."""
 
@@ -418,8 +452,7 @@ class _Comparing:
             if isinstance(a, _Onnx) and isinstance(b, _Onnx):
                 shared = [name for name in a.tensors if name in b.tensors]
             self._pairs.append(_Pair(first, second, shared, {name: _Sums() for name in shared}))
-        self._levels: dict[tuple[int, str], _Sums] = {}
-        self._largest: dict[tuple[int, str], float] = {}
+        self._levels: dict[tuple[int, str], _Level] = {}
 
     def run(self, inputs: Iterable[Feeds], say: Callable[[str], None]) -> Comparison:
         count = 0
@@ -436,15 +469,7 @@ class _Comparing:
                 self._add(pair, results)
             for index, model in enumerate(self._models):
                 if isinstance(model, _Onnx):
-                    own = self._own(index, results)
-                    for name, values in model.run_optimized(fed).items():
-                        key, other = (index, name), as_array(values)
-                        if other.shape != own[name].shape or other.dtype == object:
-                            # Where extents depend on data, or there is no size of a difference, the pair's lines tell.
-                            continue
-                        self._levels.setdefault(key, _Sums()).add(own[name], other)
-                        largest = float(np.abs(own[name].astype(np.float64)).max(initial=0))
-                        self._largest[key] = max(self._largest.get(key, 0), largest)
+                    self._add_levels(index, model, fed, self._own(index, results))
         if not count:
             raise ValueError("inputs: expected at least one sample, got none")
         detector = self._detector
@@ -523,6 +548,28 @@ class _Comparing:
     def _detects(self) -> bool:
         return self._detector is not None and self._detector.detects
 
+    def _add_levels(self, index: int, model: _Onnx, sample: dict[str, Array], own: Mapping[str, Array]) -> None:
+        """Add what optimizations change in a model's outputs, and where that is much, what they change with exact sums."""
+        optimized = model.run_optimized(sample)
+        changed = {}
+        for name, values in optimized.items():
+            other = as_array(values)
+            if other.shape != own[name].shape or other.dtype == object:
+                # Where extents depend on data, or there is no size of a difference, the pair's lines tell.
+                continue
+            level = self._levels.setdefault((index, name), _Level())
+            level.default.add(own[name], other)
+            level.largest = max(level.largest, float(np.abs(own[name].astype(np.float64)).max(initial=0)))
+            changed[name] = level
+        # Where both are the same but for the order of adding, exact sums would be, too.
+        noted = any(level.is_noted for level in changed.values())
+        exact = model.run_optimized(sample, exact=True) if noted else optimized
+        for name, level in changed.items():
+            if name in exact and exact[name].shape == own[name].shape:
+                level.exact.add(own[name], as_array(exact[name]))
+            else:
+                level.opens = False
+
     def _difference(self, pair: _Pair) -> Difference:
         outputs = []
         for name, sums in pair.outputs.items():
@@ -555,13 +602,28 @@ class _Comparing:
 
     def _changed(self) -> Iterable[str]:
         """Say where a runtime's optimizations change results by more than the order of adding does."""
-        for (index, name), sums in self._levels.items():
-            if sums.most > _ROUNDING * self._largest[index, name]:
+        for (index, name), level in self._levels.items():
+            if not level.is_noted:
+                continue
+            told = (
+                f"{self._names[index]}: at its default optimization level, onnxruntime changes output {name!r} by up to "
+                f"{_size(level.default)} from what it gives without optimizations, which is compared here"
+            )
+            cause = "on x86-64 without VNNI, sums of two products of bytes end at 16 bits there (docs/numerics.md)"
+            if level.opens and level.exact.noise <= level.default.noise / 4:
+                rest = f"by up to {_size(level.exact)}" if level.exact.noise else "by nothing"
+                yield f"{told}. With the session option {_EXACT}=1 it changes it {rest}: {cause} without it"
+            elif level.opens:
+                yield f"{told}; a difference of that size from onnxruntime is its own"
+            else:
                 yield (
-                    f"{self._names[index]}: at its default optimization level, onnxruntime changes output {name!r} by up to "
-                    f"{sums.most:.4g} ({sums.sqnr:.1f} dB) from what it gives without optimizations, which is compared here; a "
-                    "difference of that size from onnxruntime is its own"
+                    f"{told}; a difference of that size from onnxruntime is its own. It may be that {cause}; the option "
+                    f"{_EXACT}=1, which would show it, makes of this model one that onnxruntime does not open"
                 )
+
+
+def _size(sums: _Sums) -> str:
+    return f"{sums.most:.4g} ({sums.sqnr:.1f} dB)"
 
 
 def _scores_classes(array: Array) -> bool:
