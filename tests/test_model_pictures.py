@@ -288,6 +288,43 @@ def test_bytes_are_stored_as_they_were_taken(tmp_path: Path) -> None:
         assert preprocess.scale == scale
 
 
+def test_compare_goes_by_who_says_it(tmp_path: Path, scans: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A float file says nothing of pictures, and what was made of it does."""
+    pytest.importorskip("onnxruntime")
+    model, package = tmp_path / "q.onnx", tmp_path / "package"
+    options = ["--mean", "0.3", "--std", "0.5"]
+    assert main(["quantize", str(DIGITS_F32), "--calibrate", str(scans), "-o", str(model), *options]) == 0
+    assert main(["compile", str(model), "-o", str(package)]) == 0
+    capsys.readouterr()
+
+    def compared(*arguments: str) -> tuple[list[dict[str, Any]], list[str]]:
+        out = tmp_path / "out.json"
+        assert main(["compare", *arguments, "--inputs", str(scans), "--json", str(out)]) == 0
+        found = json.loads(out.read_text())
+        return [each["outputs"] for each in found["differences"]], found["notes"]
+
+    for other in (model, package):
+        wanted, _ = compared(str(DIGITS_F32), str(other), *options)
+        found, notes = compared(str(DIGITS_F32), str(other))
+        assert found == wanted
+        name = DIGITS_F32.name
+        assert (
+            notes[0]
+            == f"pictures become inputs as {other.name} says (--mean 0.3 --std 0.5), since {name} does not say it"
+        )
+    # What the first one says counts, and who says otherwise is told.
+    (tmp_path / "b").mkdir()
+    assert main(["quantize", str(DIGITS_F32), "--calibrate", str(scans), "-o", str(tmp_path / "b" / "other.onnx")]) == 0
+    _, notes = compared(str(model), str(tmp_path / "b" / "other.onnx"))
+    assert notes[0].startswith("other.onnx says that pictures become inputs by --scale 255, and here")
+    assert "by --mean 0.3 --std 0.5, for all models" in notes[0]
+    # Arrays are inputs already.
+    np.save(tmp_path / "in.npy", np.zeros((1, 1, 8, 8), np.float32) + np.arange(8, dtype=np.float32))
+    capsys.readouterr()
+    assert main(["compare", str(DIGITS_F32), str(model), "--inputs", str(tmp_path / "in.npy")]) == 0
+    assert "pictures become" not in capsys.readouterr().out
+
+
 def test_bytes_on_a_card(tmp_path: Path, scans: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Compiled from integers and from floats, the package takes uint8 and gives what the model does."""
     pytest.importorskip("onnxruntime")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import numpy_helper
+from PIL import Image
 from quantization_networks import Builder, samples, ssd_like, yolox_like
 
 import triune
@@ -144,14 +147,60 @@ def test_channels_that_were_scaled_are_compared_on_their_scale(tmp_path: Path) -
 def test_boxes_are_matched(tmp_path: Path) -> None:
     model = yolox_like(tmp_path / "float.onnx")
     triune.quantize(model, calibration=samples(24), output=tmp_path / "q.onnx")
-    found = triune.compare(model, tmp_path / "q.onnx", inputs=samples(4, seed=9), boxes="output", score=0.05)
+    found = triune.compare(model, tmp_path / "q.onnx", inputs=samples(4, seed=9), boxes="output", score=0.002)
     (difference,) = found.differences
     assert difference.detections is not None
     assert difference.detections.reference > 10
     assert difference.detections.matched > 0.8 * difference.detections.reference
-    assert "boxes of at least 0.05 (output): " in str(found)
-    spoiled = triune.compare(model, spoil(tmp_path, model), inputs=samples(4, seed=9), boxes="output", score=0.05)
+    assert "boxes of at least 0.002 (output): " in str(found)
+    spoiled = triune.compare(model, spoil(tmp_path, model), inputs=samples(4, seed=9), boxes="output", score=0.002)
     assert spoiled.differences[0].detections == match([]).__class__(difference.detections.reference, 0, 0, 1.0, 0.0)
+
+
+def undecoded(path: Path, rows: npt.NDArray[np.float32]) -> Path:
+    """Write a detector of pictures of 64 × 64 that always gives such rows."""
+    nodes = [
+        onnx.helper.make_node("ReduceMin", ["image"], ["least"], keepdims=0),
+        onnx.helper.make_node("Mul", ["least", "nothing"], ["zero"]),
+        onnx.helper.make_node("Add", ["zero", "rows"], ["output"]),
+    ]
+    graph = onnx.helper.make_graph(
+        nodes,
+        "undecoded",
+        [onnx.helper.make_tensor_value_info("image", 1, [1, 3, 64, 64])],
+        [onnx.helper.make_tensor_value_info("output", 1, rows.shape)],
+        [numpy_helper.from_array(np.float32(0), "nothing"), numpy_helper.from_array(rows, "rows")],
+    )
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_the_missing_decode_of_boxes_is_made_up_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Boxes are counted as `triune run` counts them, not as the offsets that they are made of."""
+    random = np.random.default_rng(3)
+    # 64 cells of 8, 16 of 16 and 4 of 32 pixels: offsets, logarithms of extents, objectness, three classes.
+    rows = random.normal(0, 0.3, (1, 84, 8)).astype(np.float32)
+    rows[..., 4:] = random.uniform(0, 0.3, (1, 84, 4))
+    # Two cells far from each other, and one beside the first whose box is nearly the same.
+    rows[0, [9, 10, 60], 2:] = [0.1, 0.1, 0.9, 0.9, 0.1, 0.1]
+    rows[0, [9, 10], :2] = [[1, 0], [0, 0]]
+    model = undecoded(tmp_path / "float.onnx", rows)
+    other = undecoded(tmp_path / "other.onnx", rows + np.float32(0.01))
+    pictures: list[dict[str, Any]] = [{"image": np.zeros((1, 3, 64, 64), np.float32)}] * 2
+    found = triune.compare(model, other, inputs=pictures)
+    assert found.differences[0].detections is not None
+    assert (found.differences[0].detections.reference, found.differences[0].detections.matched) == (4, 4)
+    assert found.notes == (
+        "boxes are of offsets in cells of 8, 16 and 32 pixels, objectness and 3 classes in 'output', as YOLOX without its decode",
+    )
+    Image.new("RGB", (64, 64)).save(tmp_path / "one.png")
+    assert main(["run", str(model), "--input", str(tmp_path / "one.png")]) == 0
+    assert "one.png: 2 found" in capsys.readouterr().out.replace("image 0", "one.png")
+    # Of cells that are none of YOLOX's nobody knows the boxes.
+    odd = undecoded(tmp_path / "odd.onnx", rows[:, :80])
+    found = triune.compare(odd, odd, inputs=pictures)
+    assert found.differences[0].detections is None
+    assert found.notes[0].startswith("no boxes: 'output' has extents below 0")
 
 
 def spoil(tmp_path: Path, model: Path) -> Path:
@@ -196,15 +245,65 @@ def test_what_optimizations_change_is_said(tmp_path: Path, monkeypatch: pytest.M
     assert triune.compare(model, model, inputs=samples(1)).notes == ()
     real = _compare._Onnx.run_optimized
 
-    def off(self: Any, sample: dict[str, Any]) -> dict[str, Any]:
-        found = real(self, sample)
-        return found | {"boxes": found["boxes"] + np.float32(0.5)}
+    def changed(by: float, *, exactly: float | None) -> tuple[str, ...]:
+        """Return the notes of one model where optimizations change boxes, and with exact sums `exactly` so; None: no session."""
 
-    monkeypatch.setattr(_compare._Onnx, "run_optimized", off)
-    first, second = triune.compare(model, model, inputs=samples(1)).notes
+        def off(self: Any, sample: dict[str, Any], *, exact: bool = False) -> dict[str, Any]:
+            if exact and exactly is None:
+                return {}
+            found = real(self, sample)
+            return found | {"boxes": found["boxes"] + np.float32((exactly or 0) if exact else by)}
+
+        monkeypatch.setattr(_compare._Onnx, "run_optimized", off)
+        notes = triune.compare(model, model, inputs=samples(1)).notes
+        assert all(f"float.onnx ({number}): at its" in note for number, note in enumerate(notes, 1))
+        return notes
+
+    first, second = changed(0.5, exactly=0.5)
     assert "at its default optimization level, onnxruntime changes output 'boxes' by up to 0.5 (" in first
-    assert "float.onnx (1): " in first
-    assert "float.onnx (2): " in second
+    assert first.endswith("a difference of that size from onnxruntime is its own")
+    assert first.replace("(1)", "(2)") == second
+    # What the option of exact sums cures is told with it, and where that says more.
+    cured, _ = changed(0.5, exactly=0.0)
+    assert "by up to 0.5 (" in cured
+    assert "With the session option session.x64quantprecision=1 it changes it by " in cured
+    assert "on x86-64 without VNNI" in cured
+    assert "docs/numerics.md" in cured
+    assert (
+        "With the session option session.x64quantprecision=1 it changes it by up to 0.02"
+        in changed(0.5, exactly=0.02)[0]
+    )
+    (unknown, _) = changed(0.5, exactly=None)
+    assert (
+        "session.x64quantprecision=1, which would show it, makes of this model one that onnxruntime does not" in unknown
+    )
+    # Boxes are of up to some pixels: a hundred-thousandth of that is the order of adding.
+    largest = float(np.abs(real(_compare._Onnx(model), samples(1)[0])["boxes"]).max())
+    assert changed(5e-5 * largest, exactly=5e-5 * largest) == ()
+    assert len(changed(5e-4 * largest, exactly=0.0)) == 2
+
+
+def test_a_model_that_no_session_with_exact_sums_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from triune.quantization import _compare
+
+    real = _compare.session
+
+    def picky(model: Any, *, optimized: bool = True, entries: Mapping[str, str] | None = None) -> Any:
+        if entries:
+            raise RuntimeError("Attempt to replace the existing tensor")
+        return real(model, optimized=optimized)
+
+    monkeypatch.setattr(_compare, "session", picky)
+    model = _compare._Onnx(ssd_like(tmp_path / "float.onnx"))
+    assert model.run_optimized(samples(1)[0], exact=True) == {}
+    assert set(model.run_optimized(samples(1)[0])) == {"boxes", "scores"}
+
+
+def test_a_table_without_layers(tmp_path: Path) -> None:
+    model = ssd_like(tmp_path / "float.onnx")
+    found = triune.compare(model, model, inputs=samples(1))
+    assert "layers, the" not in found.table(0)
+    assert "layers, the worst first (1 of" in found.table(1)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="paths in the page")

@@ -185,7 +185,11 @@ fn named_core(
         // Packages hold 8-bit tensors at their border.
         let stages = stages(prepared, kept, false);
         if !stages.iter().copied().any(is_device) {
-            return Err(Error::NotQuantized);
+            return Err(without_operators(
+                prepared,
+                "packages have 8-bit ones: quantize the float model with 8 bits (--act s8); 16 bits are for buyi's networks of \
+                 Icraft (--target buyi --format icraft) and sessions on buyi",
+            ));
         }
         let crossings = Crossings::new(prepared, &stages);
         let mut leaves = vec![false; prepared.values.len()];
@@ -219,6 +223,19 @@ fn named_core(
             return Ok((stages, crossings));
         }
     }
+}
+
+/// What to say of a graph without operators for a device: nothing in it is quantized, or to 16-bit integers only, of which `instead`
+/// says where and how they are computed on.
+pub fn without_operators(graph: &Graph, instead: &str) -> Error {
+    let meanings = graph.meanings();
+    let wide = graph.values.iter().zip(&meanings).any(|(value, meaning)| {
+        value.dtype == Some(DType::I16) && value.constant.is_none() && meaning.is_some()
+    });
+    if wide {
+        return Error::Target(format!("the model has operators over 16-bit integers only, and {instead}"));
+    }
+    Error::NotQuantized
 }
 
 /// Where a tensor of a model in parts comes from, and its number there.

@@ -9,7 +9,7 @@ use super::source::{Meaning, Source};
 use crate::Error;
 use triune_compiler::{
     Report,
-    partition::{Crossings, Reasons, Turns, extract, is_device, stages},
+    partition::{Crossings, Reasons, Turns, extract, is_device, stages, without_operators},
 };
 
 /// The integer core of a network.
@@ -38,19 +38,13 @@ impl Accelerated {
         let mut kept: HashSet<NodeId> = HashSet::new();
         let (stages, crossings) = loop {
             let stages = stages(prepared, &kept, int16);
-            let wide = |meaning: &Meaning| meaning.dtype == DType::I16;
-            let any = stages.iter().copied().any(is_device);
-            if !any && !int16 && meanings.iter().flatten().any(wide) {
-                return Err(Error::target(
-                    "the model has operators over 16-bit integers only, and the accelerator computes on 8-bit ones; buyi \
-                     computes on both",
-                ));
-            }
-            if !any && meanings.iter().flatten().any(wide) {
-                return Err(Error::target(none_runs(prepared, &stages, &kept)));
-            }
-            if !any {
-                return Err(triune_compiler::Error::NotQuantized.into());
+            if !stages.iter().copied().any(is_device) {
+                let wide = |meaning: &Meaning| meaning.dtype == DType::I16;
+                if int16 && meanings.iter().flatten().any(wide) {
+                    return Err(Error::target(none_runs(prepared, &stages, &kept)));
+                }
+                let instead = "the accelerator computes on 8-bit ones; buyi computes on both";
+                return Err(without_operators(prepared, instead).into());
             }
             let crossings = Crossings::new(prepared, &stages);
             // What crosses the border must be a value of the network; who reads or makes another one stays on the host.

@@ -30,7 +30,7 @@ use std::path::Path;
 
 use triune_device::DeviceSpec;
 use triune_graph::{
-    Error as GraphError, Graph, Op,
+    Error as GraphError, Graph, Node, Op, Provenance,
     format::{
         onnx,
         xir::{Chip, Document, Target},
@@ -277,20 +277,27 @@ fn host_only(model: &Graph, error: Error) -> Error {
         _ => None,
     });
     let Some((node, why)) = found else { return error };
-    let producers = model.producers();
+    let cure = without(model, node);
+    Error::unsupported(
+        node,
+        format!(
+            "{why}, and networks in Icraft's documents have tensors of numbers with fixed extents; {cure}"
+        ),
+    )
+}
+
+/// What can be done about an operator that documents cannot have.
+fn without(graph: &Graph, node: &Node) -> String {
+    let producers = graph.producers();
+    // By names that the file has: those that rewriting gave are nobody's to ask for.
     let made = node.inputs.iter().flatten().filter(|id| producers[id.0 as usize].is_some());
-    let ends: Vec<String> = made.map(|&id| Name(&model.value(id).name).to_string()).collect();
+    let made = made.map(|&id| graph.value(id)).filter(|value| value.provenance == Provenance::Network);
+    let ends: Vec<String> = made.map(|value| Name(&value.name).to_string()).collect();
     let before = match ends.as_slice() {
         [] => String::new(),
         ends => format!("let the model end before it (--outputs {}), or ", ends.join(",")),
     };
-    Error::unsupported(
-        node,
-        format!(
-            "{why}, and networks in Icraft's documents have tensors of numbers with fixed extents; {before}compile it into a \
-             package (--format package), whose host part runs it"
-        ),
-    )
+    format!("{before}compile it into a package (--format package), whose host part runs it")
 }
 
 /// Makes squares products, as the vendor's intermediate representation has no powers: an accelerator whose factors are coarser than

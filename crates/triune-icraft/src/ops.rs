@@ -52,10 +52,15 @@ impl Emitter<'_> {
             Op::Expand(_) => self.expand(node),
             Op::Pad(op) => self.pad(node, *op),
             // Whatever else there is, and will be.
-            _ => {
-                Err(Error::unsupported(node, "the vendor's intermediate representation has no such operator"))
-            }
+            _ => Err(self.nameless(node)),
         }
+    }
+
+    /// The error of an operator for which the vendor has no name.
+    fn nameless(&self, node: &Node) -> Error {
+        let cure = crate::without(&self.source.graph, node);
+        let reason = format!("the vendor's intermediate representation has no such operator; {cure}");
+        Error::unsupported(node, reason)
     }
 
     /// The meaning that a node reads its operand with: reals, when it makes reals, and where integers have no factor for it.

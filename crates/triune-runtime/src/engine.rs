@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use triune_compiler::{Skeleton, compile_host, compile_room};
+use triune_compiler::{Skeleton, compile_host, compile_room, partition::without_operators};
 use triune_device::{DeviceSpec, Inputs, Outputs, Scratch, exec::StepView};
 use triune_graph::{Graph, Strings};
 use triune_kernels::Pool;
@@ -52,7 +52,11 @@ impl Engine {
                 Some(split) => return Ok(Self::Split(Box::new(split))),
                 None if part => {}
                 None => {
-                    return Err(triune_compiler::Error::NotQuantized.into());
+                    return Err(without_operators(
+                        &graph,
+                        "the device computes on 8-bit ones; buyi computes on both",
+                    )
+                    .into());
                 }
             }
         }

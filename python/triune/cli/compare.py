@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from triune._model_info import ModelInfo
+from triune.batch import Preprocess
 from triune.cli.arguments import finite, positive
 from triune.cli.calibration import Calibration, model_inputs
 from triune.cli.files import write_files
-from triune.cli.pictures import add_image_options, chosen, stored_info
+from triune.cli.pictures import add_image_options, chosen, options_of, stored_info
 from triune.cli.progress import Progress
 from triune.errors import ArgumentError
 
@@ -61,9 +65,12 @@ def _run(options: argparse.Namespace) -> int:
         )
     with Progress(verbose=options.verbose) as progress:
         found = model_inputs(options.reference)
-        samples = Calibration(
-            options.inputs, found, chosen(options, stored_info(options.reference), found), options.limit, progress
-        )
+        models = [options.reference, *options.others]
+        stored = [stored_info(model) for model in models]
+        # Where the float file says nothing, what was made of it does.
+        speaker = next((at for at, each in enumerate(stored) if _speaks(each, found)), 0)
+        how = chosen(options, stored[speaker], found)
+        samples = Calibration(options.inputs, found, how, options.limit, progress)
         comparison = compare(
             options.reference,
             *options.others,
@@ -73,6 +80,29 @@ def _run(options: argparse.Namespace) -> int:
             iou=options.iou,
             progress=progress,
         )
+    if samples.pictures:
+        said = _of_pictures(comparison.models, stored, speaker, how)
+        comparison = replace(comparison, notes=(*said, *comparison.notes))
     people = write_files((options.json, comparison.write_json), (options.html, comparison.write_html))
     print(comparison.table(max(options.layers, 0)), file=people)
     return 0
+
+
+def _speaks(stored: ModelInfo, inputs: Sequence[tuple[str, str, Sequence[int | str]]]) -> bool:
+    """Whether a model says how pictures become such inputs."""
+    return stored.preprocess is not None and bool(inputs) and stored.preprocess.frame(*inputs[0]) is not None
+
+
+def _of_pictures(names: Sequence[str], stored: Sequence[ModelInfo], speaker: int, how: Preprocess) -> Iterator[str]:
+    """Say whose word on pictures was taken where it is not the first model's, and who says otherwise."""
+    own = stored[speaker].preprocess
+    if speaker and own is not None:
+        yield f"pictures become inputs as {names[speaker]} says ({options_of(own)}), since {names[0]} does not say it"
+    for name, each in zip(names, stored, strict=True):
+        theirs = each.preprocess
+        # How pixels lie in arrays, and how JPEGs are decoded, is not the model's.
+        if theirs is not None and replace(theirs, format=how.format, reducing_gap=how.reducing_gap) != how:
+            yield (
+                f"{name} says that pictures become inputs by {options_of(theirs)}, and here they became so by "
+                f"{options_of(how)}, for all models: its differences may be of that"
+            )

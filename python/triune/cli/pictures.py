@@ -14,7 +14,7 @@ from triune.batch import Preprocess
 from triune.batch._pictures import FORMATS
 from triune.cli.arguments import finite, nonzero, ratio
 
-__all__ = ["add_image_options", "add_info_options", "chosen", "info_of", "stored_info"]
+__all__ = ["add_image_options", "add_info_options", "chosen", "info_of", "options_of", "stored_info"]
 
 _FITS = {"stretch": "stretch", "letterbox": "pad", "center-crop": "crop", "pad": "pad", "crop": "crop"}
 
@@ -90,6 +90,22 @@ def chosen(
     """Return how images become inputs: as the options say, else as the model does, else as is usual for its type."""
     usual = Preprocess.default(inputs[0][1]) if inputs else Preprocess()
     return replace(stored.preprocess or usual, **_given(options))
+
+
+def options_of(how: Preprocess) -> str:
+    """Return the options that say how images become inputs, for people: those that change something, or how it is without any."""
+    said = []
+    plain = Preprocess()
+    for name in ("color", "scale", "mean", "std", "fit", "part", "fill", "corner"):
+        value = getattr(how, name)
+        if value == getattr(plain, name):
+            continue
+        numbers = value if isinstance(value, tuple) else (value,)
+        text = " ".join(f"{each:g}" if isinstance(each, int | float) else each for each in numbers)
+        if name == "fit":
+            text = {"pad": "letterbox", "crop": "center-crop"}[text]
+        said.append(f"--{'resize' if name == 'fit' else name}" + ("" if value is True else f" {text}"))
+    return " ".join(said) or "--scale 255"
 
 
 def info_of(

@@ -17,11 +17,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from triune._detections import BoxOutputs, Detections, Matches, find_box_outputs, match
+from triune._detections import Detections, Matches, match
+from triune._detector import SUPPRESSED_OVERLAP, Detector
 from triune._files import write_text
+from triune._model_info import ModelInfo
 from triune._session import Feeds
 from triune._text import short
 from triune._values import as_array, keys_of
+from triune.batch._pictures import Frame
 from triune.errors import ArgumentError
 from triune.quantization._equalize import noted_factors
 from triune.quantization._model import Array, read
@@ -29,8 +32,13 @@ from triune.quantization._statistics import session, with_outputs
 
 __all__ = ["Comparison", "Difference", "LayerDifference", "OutputDifference", "compare"]
 
-_ROUNDING = 1e-5
-"""Differences of two optimization levels, as part of the largest value, that are the order of adding and no more."""
+_ROUNDING = 1e-4
+"""Differences of two optimization levels, as part of the largest value, that are the order of adding and no more.
+
+A step of 8 bits is at least 4e-3 of it."""
+
+_EXACT = "session.x64quantprecision"
+"""The option with which onnxruntime's sums of products of bytes do not end at 16 bits on machines without VNNI."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +99,7 @@ class Comparison:
     score: float
     iou: float
     notes: tuple[str, ...] = field(default=())
-    """What is a runtime's doing and not the model's."""
+    """What has to be known of the numbers: how they came about, and what is a runtime's doing and not the model's."""
 
     def table(self, layers: int = 20) -> str:
         """Return all as text, of each pair at most so many layers."""
@@ -100,7 +108,7 @@ class Comparison:
             lines += ["", f"{difference.other} against {difference.reference}", *_output_lines(difference.outputs)]
             if difference.detections is not None:
                 lines.append(f"  {self._boxes(difference.detections)}")
-            if difference.layers:
+            if difference.layers and layers > 0:
                 shown = difference.layers[:layers]
                 more = f" ({len(shown)} of {len(difference.layers)})" if len(shown) < len(difference.layers) else ""
                 lines += [f"  layers, the worst first{more}", *_layer_lines(shown)]
@@ -258,6 +266,13 @@ def _element_type(text: str) -> str:
     return {"float": "float32", "double": "float64", "string": "object", "bfloat16": "float32"}.get(name, name)
 
 
+def _info(path: Path, model: Any) -> ModelInfo:
+    try:
+        return ModelInfo.of_properties({entry.key: entry.value for entry in model.metadata_props})
+    except ArgumentError as error:
+        raise ArgumentError(f"{path}: {error}") from None
+
+
 class _Onnx:
     """An ONNX file in onnxruntime, as it stands."""
 
@@ -271,6 +286,7 @@ class _Onnx:
             raise ArgumentError(f"{path}: its external data cannot be read ({error})") from None
         graph = self.model.graph
         self.path = path
+        self.info = _info(self.path, self.model)
         self.outputs = [value.name for value in graph.output]
         self.factors = noted_factors(self.model)
         self.kinds = {name: node.op_type for node in graph.node for name in node.output if name}
@@ -280,7 +296,7 @@ class _Onnx:
         self.tensors = {name: real.get(rounded.get(name, ""), name) for name in self.kinds}
         self._session: Any = None
         self._asked: tuple[str, ...] | None = None
-        self._optimized: Any = None
+        self._optimized: dict[bool, Any] = {}
 
     def run(self, sample: dict[str, Array], tensors: Sequence[str]) -> dict[str, Array]:
         """Return the outputs, and the tensors as the rest of the model sees them, on their original scale."""
@@ -298,12 +314,23 @@ class _Onnx:
             found[name] = values if by is None else values / by.reshape(1, -1, *[1] * (values.ndim - 2))
         return found
 
-    def run_optimized(self, sample: dict[str, Array]) -> dict[str, Array]:
-        """Return the outputs at onnxruntime's default optimization level."""
-        if self._optimized is None:
-            self._optimized = session(str(self.path))
-        fed = {value.name: sample[value.name] for value in self._optimized.get_inputs()}
-        return dict(zip(self.outputs, self._optimized.run(self.outputs, fed), strict=True))
+    def run_optimized(self, sample: dict[str, Array], *, exact: bool = False) -> dict[str, Array]:
+        """Return the outputs at onnxruntime's default optimization level, sums `exact` where they otherwise may not be.
+
+        With such sums there are none where onnxruntime does not open the model so, which happens.
+        """
+        if exact not in self._optimized:
+            try:
+                self._optimized[exact] = session(str(self.path), entries={_EXACT: "1"} if exact else {})
+            except Exception:
+                if not exact:
+                    raise
+                self._optimized[exact] = None
+        opened = self._optimized[exact]
+        if opened is None:
+            return {}
+        fed = {value.name: sample[value.name] for value in opened.get_inputs()}
+        return dict(zip(self.outputs, opened.run(self.outputs, fed), strict=True))
 
     def close(self) -> None:
         """Nothing is held."""
@@ -316,6 +343,7 @@ class _Package:
         from triune.cli.pipeline import Pipeline
 
         self._path = path
+        self.info = ModelInfo.of_package(path.parent)
         self._pipeline = Pipeline(path, None, 1)
         self.outputs: list[str] = []
 
@@ -377,6 +405,24 @@ class _Sums:
 
 
 @dataclass
+class _Level:
+    """What a runtime's optimizations change in an output."""
+
+    default: _Sums = field(default_factory=_Sums)
+    exact: _Sums = field(default_factory=_Sums)
+    """The same where sums are exact."""
+    largest: float = 0.0
+    """The output's largest value."""
+    opens: bool = True
+    """Whether there is a session with exact sums."""
+
+    @property
+    def is_noted(self) -> bool:
+        """Whether it is more than rounding."""
+        return self.default.most > _ROUNDING * self.largest
+
+
+@dataclass
 class _Pair:
     """Two models, and what is summed up of them."""
 
@@ -398,7 +444,7 @@ class _Comparing:
         self._spec = boxes
         self._score = score
         self._iou = iou
-        self._boxes: BoxOutputs | None = None
+        self._detector: Detector | None = None
         self._pairs = []
         for first, second in combinations(range(len(models)), 2):
             a, b = models[first], models[second]
@@ -406,8 +452,7 @@ class _Comparing:
             if isinstance(a, _Onnx) and isinstance(b, _Onnx):
                 shared = [name for name in a.tensors if name in b.tensors]
             self._pairs.append(_Pair(first, second, shared, {name: _Sums() for name in shared}))
-        self._levels: dict[tuple[int, str], _Sums] = {}
-        self._largest: dict[tuple[int, str], float] = {}
+        self._levels: dict[tuple[int, str], _Level] = {}
 
     def run(self, inputs: Iterable[Feeds], say: Callable[[str], None]) -> Comparison:
         count = 0
@@ -419,24 +464,16 @@ class _Comparing:
                 asked = {name for pair in self._pairs if index in (pair.first, pair.second) for name in pair.tensors}
                 results.append(model.run(fed, sorted(asked)))
             if count == 1:
-                self._boxes = find_box_outputs(self._own(0, results), self._spec)
+                self._detector = self._detector_of(fed, self._own(0, results))
             for pair in self._pairs:
                 self._add(pair, results)
             for index, model in enumerate(self._models):
                 if isinstance(model, _Onnx):
-                    own = self._own(index, results)
-                    for name, values in model.run_optimized(fed).items():
-                        key, other = (index, name), as_array(values)
-                        if other.shape != own[name].shape or other.dtype == object:
-                            # Where extents depend on data, or there is no size of a difference, the pair's lines tell.
-                            continue
-                        self._levels.setdefault(key, _Sums()).add(own[name], other)
-                        largest = float(np.abs(own[name].astype(np.float64)).max(initial=0))
-                        self._largest[key] = max(self._largest.get(key, 0), largest)
+                    self._add_levels(index, model, fed, self._own(index, results))
         if not count:
             raise ValueError("inputs: expected at least one sample, got none")
-        boxes = self._boxes
-        described = None if boxes is None else ", ".join(dict.fromkeys((boxes.boxes, boxes.scores)))
+        detector = self._detector
+        described = ", ".join(detector.names) if detector is not None and self._detects else None
         return Comparison(
             models=tuple(self._names),
             samples=count,
@@ -446,6 +483,18 @@ class _Comparing:
             iou=self._iou,
             notes=tuple(self._notes()),
         )
+
+    def _detector_of(self, sample: Mapping[str, Any], outputs: Mapping[str, Array]) -> Detector | None:
+        """Return what detects with the first model's outputs; None if that is not wanted."""
+        if self._spec == "none":
+            return None
+        frame = None
+        if len(sample) == 1:
+            ((name, value),) = sample.items()
+            array = np.asarray(value)
+            frame = Frame.of(name, array.dtype.name, array.shape, None)
+        labels = next((model.info.labels for model in self._models if model.info.labels), ())
+        return Detector(outputs, frame, len(labels), self._spec)
 
     def _own(self, index: int, results: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
         own = {}
@@ -486,10 +535,40 @@ class _Comparing:
                 continue
             if a.shape == b.shape and a.dtype.kind == b.dtype.kind == "f":
                 pair.layers[name].add(a, b)
-        boxes = self._boxes
-        if boxes is not None and {boxes.boxes, boxes.scores} <= set(shared):
-            both = (boxes.detect(outputs, score=self._score) for outputs in (mine, theirs))
-            pair.found += zip(*both, strict=True)
+        detector = self._detector
+        if detector is not None and detector.detects and set(detector.names) <= set(shared):
+            for row in range(detector.pictures(mine)):
+                one, other = (
+                    detector.detect(outputs, row, score=self._score, overlap=SUPPRESSED_OVERLAP)
+                    for outputs in (mine, theirs)
+                )
+                pair.found.append((one, other))
+
+    @property
+    def _detects(self) -> bool:
+        return self._detector is not None and self._detector.detects
+
+    def _add_levels(self, index: int, model: _Onnx, sample: dict[str, Array], own: Mapping[str, Array]) -> None:
+        """Add what optimizations change in a model's outputs, and where that is much, what they change with exact sums."""
+        optimized = model.run_optimized(sample)
+        changed = {}
+        for name, values in optimized.items():
+            other = as_array(values)
+            if other.shape != own[name].shape or other.dtype == object:
+                # Where extents depend on data, or there is no size of a difference, the pair's lines tell.
+                continue
+            level = self._levels.setdefault((index, name), _Level())
+            level.default.add(own[name], other)
+            level.largest = max(level.largest, float(np.abs(own[name].astype(np.float64)).max(initial=0)))
+            changed[name] = level
+        # Where both are the same but for the order of adding, exact sums would be, too.
+        noted = any(level.is_noted for level in changed.values())
+        exact = model.run_optimized(sample, exact=True) if noted else optimized
+        for name, level in changed.items():
+            if name in exact and exact[name].shape == own[name].shape:
+                level.exact.add(own[name], as_array(exact[name]))
+            else:
+                level.opens = False
 
     def _difference(self, pair: _Pair) -> Difference:
         outputs = []
@@ -511,18 +590,40 @@ class _Comparing:
             other=self._names[pair.second],
             outputs=tuple(outputs),
             layers=tuple(layers),
-            detections=match(pair.found, iou=self._iou) if self._boxes is not None and pair.outputs else None,
+            detections=match(pair.found, iou=self._iou) if self._detects and pair.outputs else None,
         )
 
     def _notes(self) -> Iterable[str]:
+        """Say what outputs were taken for, where that is more than their names say, and what a runtime changes."""
+        detector = self._detector
+        if detector is not None and (detector.decodes or detector.undecoded):
+            yield f"boxes are of {detector.said}" if detector.decodes else detector.said
+        yield from self._changed()
+
+    def _changed(self) -> Iterable[str]:
         """Say where a runtime's optimizations change results by more than the order of adding does."""
-        for (index, name), sums in self._levels.items():
-            if sums.most > _ROUNDING * self._largest[index, name]:
+        for (index, name), level in self._levels.items():
+            if not level.is_noted:
+                continue
+            told = (
+                f"{self._names[index]}: at its default optimization level, onnxruntime changes output {name!r} by up to "
+                f"{_size(level.default)} from what it gives without optimizations, which is compared here"
+            )
+            cause = "on x86-64 without VNNI, sums of two products of bytes end at 16 bits there (docs/numerics.md)"
+            if level.opens and level.exact.noise <= level.default.noise / 4:
+                rest = f"by up to {_size(level.exact)}" if level.exact.noise else "by nothing"
+                yield f"{told}. With the session option {_EXACT}=1 it changes it {rest}: {cause} without it"
+            elif level.opens:
+                yield f"{told}; a difference of that size from onnxruntime is its own"
+            else:
                 yield (
-                    f"{self._names[index]}: at its default optimization level, onnxruntime changes output {name!r} by up to "
-                    f"{sums.most:.4g} ({sums.sqnr:.1f} dB) from what it gives without optimizations, which is compared here; a "
-                    "difference of that size from onnxruntime is its own"
+                    f"{told}; a difference of that size from onnxruntime is its own. It may be that {cause}; the option "
+                    f"{_EXACT}=1, which would show it, makes of this model one that onnxruntime does not open"
                 )
+
+
+def _size(sums: _Sums) -> str:
+    return f"{sums.most:.4g} ({sums.sqnr:.1f} dB)"
 
 
 def _scores_classes(array: Array) -> bool:

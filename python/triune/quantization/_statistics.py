@@ -162,8 +162,8 @@ def with_outputs(model: Any, names: Iterable[str]) -> Any:
     return copy
 
 
-def session(model: Any, *, optimized: bool = True) -> Any:
-    """Return an onnxruntime session on a model; its graph as it stands unless `optimized`."""
+def session(model: Any, *, optimized: bool = True, entries: Mapping[str, str] | None = None) -> Any:
+    """Return an onnxruntime session on a model; its graph as it stands unless `optimized`. `entries` are of its configuration."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -171,5 +171,9 @@ def session(model: Any, *, optimized: bool = True) -> Any:
     options.log_severity_level = 4
     if not optimized:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    for key, value in (entries or {}).items():
+        # Who asks for more hears of it when that cannot be.
+        options.log_severity_level = 4
+        options.add_session_config_entry(key, value)
     content = model if isinstance(model, bytes | str) else model.SerializeToString()
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])

@@ -247,7 +247,10 @@ impl Crossings {
                 leaves.push((last + 1, id));
             }
         }
-        enters.sort_by_key(|(stage, _)| *stage);
+        // Callers give arrays by their place: those of the network's inputs come in its order, and what the host makes of them where
+        // the first of these would.
+        let places = first_inputs(graph);
+        enters.sort_by_key(|&(stage, id)| (stage, if stage == 0 { places[id.0 as usize] } else { 0 }));
         let mut found =
             Self { given: enters.iter().filter(|(stage, _)| *stage == 0).count(), ..Self::default() };
         found.inputs = enters.iter().map(|(_, id)| *id).collect();
@@ -269,6 +272,20 @@ impl Crossings {
             .collect();
         found
     }
+}
+
+/// For every value the place of the first of the graph's inputs that it is made of, behind all others if there is none.
+fn first_inputs(graph: &Graph) -> Vec<usize> {
+    let mut first = vec![graph.inputs.len(); graph.values.len()];
+    for (place, &id) in graph.inputs.iter().enumerate() {
+        first[id.0 as usize] = place;
+    }
+    for node in &graph.nodes {
+        let operands = node.inputs.iter().flatten().map(|id| first[id.0 as usize]);
+        let place = operands.min().unwrap_or(graph.inputs.len());
+        node.outputs.iter().flatten().for_each(|id| first[id.0 as usize] = place);
+    }
+    first
 }
 
 /// Whether the device has no part in the operator, whatever its types: reductions, choices and lookups, and

@@ -1,5 +1,5 @@
 //! What small networks are compiled to, all of it, as it was when their values were last compared: commands, places, borders,
-//! constants. A change that is meant is written down with `TRIUNE_PIN=write cargo test -p triune-compiler --test pinned`, and its
+//! constants. A change that is meant is written down with `TRIUNE_PIN=write cargo test -p triune-compiler --test it pinned`, and its
 //! difference is what a reviewer reads.
 
 use crate::common;

@@ -634,6 +634,18 @@ fn models_that_do_not_fit() {
         assert!(matches!(&error, Error::Argument(reason) if reason.contains(&words)), "{error}");
     }
     assert!(matches!(refused(1, None), Error::NotQuantized));
+    // Integers that there are, and that packages cannot have: samples would not help.
+    let mut builder = GraphBuilder::new();
+    let (step, wide) = (QuantParams { scale: 0.5, zero_point: 0 }, DType::I16);
+    let x = builder.input("x", REAL, &[1, 4, 6, 5]);
+    let x = builder.quantize_dequantize(x, step, wide);
+    let y = builder.unary(UnaryKind::Sigmoid, x);
+    let y = builder.quantize_dequantize(y, step, wide);
+    let error =
+        compile(&builder.finish_inferred(&[y]), &npu, &CompileOptions::default()).expect_err("16 bits");
+    let words = "over 16-bit integers only, and packages have 8-bit ones";
+    assert!(matches!(&error, Error::Target(reason) if reason.contains(words)), "{error}");
+    assert!(error.to_string().contains("--target buyi --format icraft"), "{error}");
     // Only batches may be open.
     let mut open = model();
     let x = open.inputs[0];

@@ -1,9 +1,9 @@
 //! Host and device in turns: where the device begins anew, what crosses, and what does not pay.
 
-use triune_compiler::{CompileOptions, Compiled, compile, partition::MOST_STAGES};
+use triune_compiler::{CompileOptions, Compiled, TensorIo, compile, partition::MOST_STAGES};
 use triune_device::DeviceSpec;
 use triune_graph::{
-    ValueId,
+    Graph, ValueId,
     ops::{BinaryKind, UnaryKind},
 };
 use triune_tensor::{DType, QuantParams};
@@ -29,9 +29,12 @@ fn hosted(builder: &mut GraphBuilder, x: ValueId) -> ValueId {
 }
 
 fn compiled(builder: GraphBuilder, outputs: &[ValueId]) -> Compiled {
-    let graph = builder.finish_inferred(outputs);
+    of(&builder.finish_inferred(outputs))
+}
+
+fn of(graph: &Graph) -> Compiled {
     let spec = DeviceSpec::builtin("metis").expect("a built-in device");
-    compile(&graph, &spec, &CompileOptions::default()).expect("a program")
+    compile(graph, &spec, &CompileOptions::default()).expect("a program")
 }
 
 /// A chain of convolutions of so many channels with powers between.
@@ -70,6 +73,44 @@ fn a_device_goes_on_behind_the_host() {
     let crossings: Vec<_> =
         found.report.crossings.iter().map(|each| (each.to_device, each.segment)).collect();
     assert_eq!(crossings, [(true, 0), (false, 0), (true, 1), (false, 1), (true, 2), (false, 2)]);
+}
+
+/// Callers give arrays by their place, and those of one shape in another order would be taken without a word.
+#[test]
+fn inputs_and_outputs_are_in_the_models_order() {
+    let names = ["a", "b", "c"];
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let (mut builder, mut random) = (GraphBuilder::new(), Random(9));
+        let inputs = names.map(|name| builder.input(name, DType::F32, &[1, 8, 16, 16]));
+        let mut made = inputs;
+        for place in order {
+            let x = builder.quantize_dequantize(inputs[place], MEANING, DType::I8);
+            made[place] = conv(&mut builder, &mut random, x, 8);
+        }
+        let graph = builder.finish_inferred(&made);
+        let wanted = made.map(|id| graph.value(id).name.clone());
+        let found = of(&graph);
+        let told = |ends: &[TensorIo]| ends.iter().map(|end| end.name.clone()).collect::<Vec<_>>();
+        assert_eq!(told(&found.program.inputs), names, "computed on in the order {order:?}");
+        assert_eq!(told(&found.program.outputs), wanted, "made in the order {order:?}");
+    }
+}
+
+/// What the host makes of an input comes where that would.
+#[test]
+fn inputs_by_way_of_the_host_are_in_the_models_order() {
+    let (mut builder, mut random) = (GraphBuilder::new(), Random(9));
+    let [a, b] = ["a", "b"].map(|name| builder.input(name, DType::F32, &[1, 8, 16, 16]));
+    let other = builder.quantize_dequantize(b, MEANING, DType::I8);
+    let other = conv(&mut builder, &mut random, other, 8);
+    let exponent = builder.constant(&Tensor::f32(&[1], &[1.7]));
+    let power = builder.binary(BinaryKind::Pow, a, exponent);
+    let x = builder.quantize_dequantize(power, MEANING, DType::I8);
+    let x = conv(&mut builder, &mut random, x, 8);
+    let graph = builder.finish_inferred(&[x, other]);
+    let found = of(&graph);
+    let told: Vec<&str> = found.program.inputs.iter().map(|end| &*end.name).collect();
+    assert_eq!(told, [&*graph.value(power).name, "b"]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What nodes of ONNX become, for each way to spell them that makes a difference: every attribute, default and version, operands
 //! that are there or not. `pinned/onnx/*.txt` has a spelling to a line and below it the graph as it was when values were last
 //! compared, the graph as passes leave it where they change it, and what writers make of it. A line that is added is answered
-//! with `TRIUNE_PIN=write cargo test -p triune-graph --test onnx_spelled`, and so is a change that is meant.
+//! with `TRIUNE_PIN=write cargo test -p triune-graph --test it onnx_spelled`, and so is a change that is meant.
 //!
 //! A spelling is an operator set, an operator, its operands, and behind a bar its attributes (`~` before one that does not say its
 //! kind); `>3` asks for three results.

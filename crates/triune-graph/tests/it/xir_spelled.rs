@@ -1,6 +1,6 @@
 //! What operations of XIR become: each as it is in samples, without each of its attributes, with other values of each, over integers,
 //! and as the reals that these stand for. `pinned/xir.txt` has the graphs as they were when values were last compared, or what the
-//! error says. A change that is meant is written down with `TRIUNE_PIN=write cargo test -p triune-graph --test xir_spelled`.
+//! error says. A change that is meant is written down with `TRIUNE_PIN=write cargo test -p triune-graph --test it xir_spelled`.
 
 use std::{fmt::Write, path::Path};
 

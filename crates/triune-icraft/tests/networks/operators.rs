@@ -349,7 +349,7 @@ fn operators_of_every_family_keep_their_values() {
 
 /// What cannot be said: the operator and the words that an error has, and what is behind the convolution.
 const REFUSED: &[(&str, &str, Build)] = &[
-    ("TopK", "has no such operator", |b, y| {
+    ("TopK", "has no such operator; let the model end before it (--outputs ", |b, y| {
         let k = ints(b, &[2]);
         let op = ops::TopK { axis: 1, largest: true, sorted: true, index_dtype: DType::I64 };
         b.node_with(Op::TopK(op), &[Some(y), Some(k)], 2)

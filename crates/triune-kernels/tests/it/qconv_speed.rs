@@ -1,6 +1,6 @@
 //! Speed of the quantized convolution on typical layers; prints and asserts nothing.
 //!
-//! `cargo test --release -p triune-kernels --test qconv_speed -- --ignored --nocapture`; the environment variable
+//! `cargo test --release -p triune-kernels --test it qconv_speed -- --ignored --nocapture`; the environment variable
 //! `LAYER` picks the layers whose name contains it, `THREADS` is 1 if not set, with `AWAY` halves
 //! are rounded away from zero.
 

@@ -176,7 +176,7 @@ fn yolox_agrees() {
 
 /// How much longer runs in blocks take; prints and asserts nothing.
 ///
-/// `cargo test --release -p triune-runtime --test blocked -- --ignored --nocapture`.
+/// `cargo test --release -p triune-runtime --test it blocked -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement"]
 fn speed() {

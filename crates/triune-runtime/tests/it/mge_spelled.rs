@@ -1,6 +1,6 @@
 //! What operators of MegEngine's files become, for each way to spell them that makes a difference: every parameter, default and mode,
 //! operands that are there or not. `pinned/mge.txt` has a spelling to a line and below it the graph as it was when values were last
-//! compared. A line that is added is answered with `TRIUNE_PIN=write cargo test -p triune-runtime --test mge_spelled`, and so is a
+//! compared. A line that is added is answered with `TRIUNE_PIN=write cargo test -p triune-runtime --test it mge_spelled`, and so is a
 //! change that is meant.
 //!
 //! A spelling is an operator, the kind of its parameters and their slots, a bar, and the operands; `>2` asks for two results, `=qs8:0.5`

@@ -382,7 +382,8 @@ class Model(Object):
     def inputs(self) -> list[TensorInfo]:
         """Return information about the input tensors.
 
-        As the vendor documents, quantization and padding are there if the model has a manifest.json beside it.
+        As the vendor documents, quantization and padding are there if the model has a manifest.json beside it. They come in the
+        order of the inputs of the graph that was compiled, what the host makes of one in its place.
         """
         self._live()
         return [self._tensor_info(io) for io in self._package.inputs]
