@@ -62,7 +62,7 @@ fn limited(rewriter: &mut Rewriter<'_>, node: &Node, meaning: Quantized) -> Opti
     Some((before, replacement))
 }
 
-/// [`Self::limited`](limited) of a sum or product of integers, where factors are coarser than reals: it is rounded as it is without
+/// [`limited`], of a sum or product of integers, where factors are coarser than reals: it is rounded as it is without
 /// the limits, even if both are a function of one value, which elsewhere is a table of the reals' results.
 fn limited_sum(rewriter: &mut Rewriter<'_>, node: &Node, meaning: Quantized) -> Option<(usize, Node)> {
     (rewriter.requantize() == Requantize::Fixed).then_some(())?;
