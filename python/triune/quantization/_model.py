@@ -249,7 +249,7 @@ class Network:
         self.outputs = [value.name for value in graph.output]
         self._index()
         infos = [*graph.value_info, *graph.input, *graph.output]
-        types = {info.name: info.type.tensor_type.elem_type for info in infos}
+        types = {info.name: info.type.tensor_type.elem_type for info in infos if info.type.HasField("tensor_type")}
         types |= {tensor.name: tensor.data_type for tensor in graph.initializer}
         self._floats = {name for name, dtype in types.items() if dtype == TensorProto.FLOAT}
         others = {TensorProto.DataType.Value(name): name.lower() for name in _OTHER_FLOATS}

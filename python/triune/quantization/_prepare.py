@@ -77,7 +77,7 @@ def _find_types(model: Any) -> None:
 
     graph = model.graph
     known = {value.name for value in (*graph.value_info, *graph.input, *graph.output)}
-    unknown = [name for node in graph.node for name in node.output if name and name not in known]
+    unknown = {name: node for node in graph.node for name in node.output if name and name not in known}
     if not unknown:
         return
     try:
