@@ -325,6 +325,44 @@ def test_compare_goes_by_who_says_it(tmp_path: Path, scans: Path, capsys: pytest
     assert "pictures become" not in capsys.readouterr().out
 
 
+def test_image_options_without_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A model of arrays does not take them, and where only arrays come they are not used: both are told."""
+    helper = onnx.helper
+    rows = tmp_path / "rows.npy"
+    np.save(rows, np.arange(80, dtype=np.float32).reshape(2, 40))
+
+    def model(*names: str) -> Path:
+        values = [helper.make_tensor_value_info(name, 1, ["N", 40]) for name in names]
+        made = [helper.make_tensor_value_info(f"{name}_y", 1, ["N", 40]) for name in names]
+        nodes = [helper.make_node("Sigmoid", [name], [f"{name}_y"]) for name in names]
+        graph = helper.make_graph(nodes, "arrays", values, made)
+        path = tmp_path / f"{len(names)}.onnx"
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+        return path
+
+    one, out = str(model("x")), str(tmp_path / "out")
+    options = ["--mean", "3", "--resize", "letterbox"]
+    for command in (
+        ["quantize", one, "--calibrate", str(rows), "-o", out],
+        ["compile", one, "--calibrate", str(rows), "-o", out],
+        ["compile", one, "-o", out],
+        ["run", one, "--input", str(rows)],
+        ["predict", one, str(rows)],
+        ["compare", one, one, "--inputs", str(rows)],
+    ):
+        assert main([*command, *options]) == 1, command
+        error = capsys.readouterr().err
+        assert "--mean, --resize: the model takes no images: input 'x' is float32 (" in error, command
+        assert not Path(out).exists()
+    assert main(["run", one, "--input", str(rows)]) == 0
+    assert main(["run", str(model("x", "y")), "--input", str(rows), "--corner"]) == 1
+    assert "--corner: the model takes no images: it has 2 inputs, which come from arrays" in capsys.readouterr().err
+    # A model of images takes arrays as they are.
+    np.save(rows, np.zeros((1, 1, 8, 8), np.float32))
+    assert main(["run", str(DIGITS_F32), "--input", str(rows), "--mean", "3"]) == 0
+    assert "--mean: not used; arrays are inputs already" in capsys.readouterr().err
+
+
 def test_bytes_on_a_card(tmp_path: Path, scans: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Compiled from integers and from floats, the package takes uint8 and gives what the model does."""
     pytest.importorskip("onnxruntime")

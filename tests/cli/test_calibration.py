@@ -78,7 +78,9 @@ def test_wrong_models(tmp_path: Path) -> None:
         triune.compile(text, output=tmp_path / "out", calibration=some)
     with pytest.raises(errors.FileError, match=r"no\.onnx"):
         triune.compile(tmp_path / "no.onnx", output=tmp_path / "out", calibration=some)
-    with pytest.raises(ValueError, match=r"digits_int8\.onnx: already quantized; leave out calibration="):
+    with pytest.raises(
+        ValueError, match=r"digits_int8\.onnx: already quantized: triune\.compile and `triune compile` take it as it is"
+    ):
         triune.compile(DIGITS_INT8, output=tmp_path / "out", calibration=some)
     with pytest.raises(errors.UnsupportedError, match=r"`calibration=` of triune\.compile in Python"):
         triune.compile(DIGITS_F32, output=tmp_path / "out")

@@ -188,7 +188,7 @@ def test_feature_vectors_are_predicted_on(tmp_path: Path, capsys: pytest.Capture
     )
     # Who says how pictures become inputs meant another model.
     assert main(["predict", str(model), str(folder), "--mean", "3"]) == 1
-    assert "no picture fits the model's inputs" in capsys.readouterr().err
+    assert "--mean: the model takes no images: input 'x' is float32 (N, 2)" in capsys.readouterr().err
     assert main(["predict", str(vectorizer(tmp_path / "d.onnx")), str(folder)]) == 1
     assert "model: input 'd' is of kind 'map', which has no batch" in capsys.readouterr().err
 

@@ -20,7 +20,7 @@ from triune.cli.data import pictures_of
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["Told", "check_target"]
+__all__ = ["Told", "check_target", "is_picture"]
 
 _SHOWN = 10
 """Pictures whose boxes are printed, and boxes of each."""
@@ -42,7 +42,7 @@ class Told:
         self._results = results
         self._how = how
         self._places = places
-        pictures = frame is not None and any(_is_picture(file) for file, _ in places)
+        pictures = frame is not None and any(is_picture(file) for file, _ in places)
         self._reader = None
         if pictures or options.boxes:
             self._reader = Reader(results, frame, labels, boxes=options.boxes, score=options.score, iou=options.iou)
@@ -111,7 +111,7 @@ class Told:
         frames: Iterator[Image.Image] = iter(())
         for row, (file, number) in enumerate(self._places):
             picture = None
-            if _is_picture(file):
+            if is_picture(file):
                 if number == 0:
                     frames = pictures_of(file)
                 picture = next(frames)
@@ -132,5 +132,6 @@ def _names_a_picture(target: Path) -> bool:
     return target.suffix.lower() in SUFFIXES and not target.is_dir()
 
 
-def _is_picture(file: Path) -> bool:
+def is_picture(file: Path) -> bool:
+    """Return whether a file has pictures in it, by its name."""
     return file.suffix.lower() in SUFFIXES or is_video(file)

@@ -12,7 +12,7 @@ from triune.batch import Preprocess
 from triune.cli.arguments import finite, positive
 from triune.cli.calibration import Calibration, model_inputs
 from triune.cli.files import write_files
-from triune.cli.pictures import add_image_options, chosen, options_of, stored_info
+from triune.cli.pictures import add_image_options, chosen, options_of, stored_info, unused_image_options
 from triune.cli.progress import Progress
 from triune.errors import ArgumentError
 
@@ -71,6 +71,8 @@ def _run(options: argparse.Namespace) -> int:
         speaker = next((at for at, each in enumerate(stored) if _speaks(each, found)), 0)
         how = chosen(options, stored[speaker], found)
         samples = Calibration(options.inputs, found, how, options.limit, progress)
+        if unused := unused_image_options(options, pictures=samples.pictures):
+            progress.warn(unused)
         comparison = compare(
             options.reference,
             *options.others,

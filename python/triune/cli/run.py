@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from triune._kinds import MODEL, PACKAGE, kind_of, require
 from triune.cli.arguments import finite, nonnegative, ratio
-from triune.cli.pictures import add_image_options, chosen, stored_info
+from triune.cli.pictures import add_image_options, chosen, stored_info, unused_image_options
 from triune.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _run(options: argparse.Namespace) -> int:
     from triune._files import replaced, stream
     from triune._model_info import labels_of
     from triune._values import numbers_of
-    from triune.cli.answers import Told, check_target
+    from triune.cli.answers import Told, check_target, is_picture
     from triune.cli.data import feeds, load_all
 
     path: Path = options.package
@@ -180,6 +180,8 @@ def _run(options: argparse.Namespace) -> int:
         try:
             how = chosen(options, stored, [(item.name, item.dtype, item.shape or ()) for item in runner.inputs])
             arrays, places, named = load_all(options.input, runner.inputs, how)
+            if unused := unused_image_options(options, pictures=any(is_picture(file) for file, _ in places)):
+                progress.warn(unused)
             if options.draw:
                 check_target(options.draw, places)
             results = runner.run(feeds(arrays, runner.inputs), lambda done, of: progress(f"image {done} of {of}"))

@@ -550,10 +550,9 @@ class _Comparing:
 
     def _add_levels(self, index: int, model: _Onnx, sample: dict[str, Array], own: Mapping[str, Array]) -> None:
         """Add what optimizations change in a model's outputs, and where that is much, what they change with exact sums."""
-        optimized = model.run_optimized(sample)
+        optimized = {name: as_array(values) for name, values in model.run_optimized(sample).items()}
         changed = {}
-        for name, values in optimized.items():
-            other = as_array(values)
+        for name, other in optimized.items():
             if other.shape != own[name].shape or other.dtype == object:
                 # Where extents depend on data, or there is no size of a difference, the pair's lines tell.
                 continue
@@ -563,12 +562,12 @@ class _Comparing:
             changed[name] = level
         # Where both are the same but for the order of adding, exact sums would be, too.
         noted = any(level.is_noted for level in changed.values())
-        exact = model.run_optimized(sample, exact=True) if noted else optimized
+        found = model.run_optimized(sample, exact=True) if noted else optimized
+        exact = {name: as_array(values) for name, values in found.items()}
         for name, level in changed.items():
+            level.opens &= name in exact
             if name in exact and exact[name].shape == own[name].shape:
-                level.exact.add(own[name], as_array(exact[name]))
-            else:
-                level.opens = False
+                level.exact.add(own[name], exact[name])
 
     def _difference(self, pair: _Pair) -> Difference:
         outputs = []

@@ -212,7 +212,8 @@ def quantize_file(
     model = read(source)
     if any(node.op_type in QUANTIZED for node in model.graph.node):
         raise ValueError(
-            f"{source}: already quantized; leave out calibration= (in Python) or --calibrate (on the command line)"
+            f"{source}: already quantized: triune.compile and `triune compile` take it as it is, without calibration= or "
+            "--calibrate; other integers are made from the float model"
         )
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = {value.name: Expected.of(value) for value in model.graph.input if value.name not in constants}
