@@ -15,7 +15,7 @@ pytest.importorskip("onnxruntime")
 
 deployed = load(__file__, "test_deployable_networks")
 
-NORMALIZED = "r = Relu(d) n = BatchNormalization(r, gamma, beta, mean, variance)"
+NORMALIZED = "n = BatchNormalization(d, gamma, beta, mean, variance)"
 CORNERS = 'coordinate_transformation_mode = "align_corners"'
 BODIES = {
     "normalized rows": ("5, 6", "5, 6", NORMALIZED),

@@ -5,7 +5,7 @@ mod folded;
 use std::collections::BTreeMap;
 
 use smallvec::smallvec;
-use triune_tensor::{DType, Shape};
+use triune_tensor::{DType, Requantize, Shape};
 
 use folded::{Folded, addend};
 
@@ -181,9 +181,11 @@ fn lower_alone(rewriter: &mut Rewriter<'_>, index: usize, affine: &Affine) {
             rewriter.replace(index, node);
             return;
         }
-        // Integers have no other form; rows are images of one row of pixels.
+        // Integers have no other form; rows are images of one row of pixels. Where factors are m·2⁻ⁿ, those of rows are left to the
+        // host: the vendor's documents have products and sums for them, which round otherwise than a convolution.
         let from_integers = |(_, maker): (usize, &Node)| matches!(maker.op, Op::DequantizeLinear(_));
-        if shape.rank() > 1 && rewriter.producer(affine.x).is_some_and(from_integers) {
+        let as_documented = shape.rank() > 2 || rewriter.requantize() != Requantize::Fixed;
+        if shape.rank() > 1 && as_documented && rewriter.producer(affine.x).is_some_and(from_integers) {
             as_image(rewriter, index, affine, &shape);
             return;
         }
