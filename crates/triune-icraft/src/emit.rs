@@ -17,7 +17,7 @@ use super::{
     commands::Compiled,
     form::{Form, Style, scalar, stored, tensor},
     logic::{DetPost, Image},
-    source::{Integers, Meaning, Source},
+    source::{Integers, Meaning, Source, reorders},
 };
 use crate::Error;
 
@@ -169,6 +169,7 @@ impl<'a> Emitter<'a> {
             }
             self.target = self.target_of(node);
             if self.target == Target::Host || !self.commands {
+                self.make_again(node)?;
                 self.node(node)?;
             } else if let Some(compiled) = &mut compiled
                 && last.replace(stage) != Some(stage)
@@ -198,6 +199,31 @@ impl<'a> Emitter<'a> {
         }
         self.push("Output", "Output", outputs, Vec::new(), Vec::new());
         Ok(self.document)
+    }
+
+    /// Makes again on the host what a node of the host reads and commands keep to themselves: the accelerator gives the same elements
+    /// back under other extents, from which two changes of shape were left out.
+    fn make_again(&mut self, node: &Node) -> Result<(), Error> {
+        if !self.commands {
+            return Ok(());
+        }
+        let (graph, mut missing) = (&self.source.graph, vec![node]);
+        let mut again: Vec<&Node> = Vec::new();
+        while let Some(node) = missing.pop() {
+            for id in node.inputs.iter().flatten() {
+                if self.constant(*id).is_some() || self.values.contains_key(id) {
+                    continue;
+                }
+                let maker = graph.nodes.iter().find(|node| node.outputs.contains(&Some(*id)));
+                if let Some(maker) = maker.filter(|maker| reorders(&maker.op))
+                    && !again.iter().any(|own| std::ptr::eq(*own, maker))
+                {
+                    missing.push(maker);
+                    again.push(maker);
+                }
+            }
+        }
+        again.into_iter().rev().try_for_each(|node| self.node(node))
     }
 
     /// The node that only gives a value another name, and the value that it names.
