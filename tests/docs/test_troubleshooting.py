@@ -79,6 +79,29 @@ def with_result(folder: Path, operator: str) -> Path:
     return folder / "more.onnx"
 
 
+def recurrent(folder: Path) -> Path:
+    """Return the digits network with a recurrent layer behind it."""
+    onnx = pytest.importorskip("onnx")
+    helper, model = onnx.helper, onnx.load(DIGITS_INT8)
+    graph, rng = model.graph, np.random.default_rng(0)
+    for name, extents in {"w": (1, 12, 10), "r": (1, 12, 4)}.items():
+        graph.initializer.append(onnx.numpy_helper.from_array(rng.normal(size=extents).astype(np.float32), name))
+    graph.initializer.append(onnx.numpy_helper.from_array(np.array([1, -1, 10]), "steps"))
+    graph.node.append(helper.make_node("Reshape", [graph.output[0].name, "steps"], ["rows"], "rows"))
+    graph.node.append(helper.make_node("GRU", ["rows", "w", "r"], ["more"], "gru", hidden_size=4))
+    graph.output.append(helper.make_tensor_value_info("more", 1, None))
+    onnx.save(model, folder / "recurrent.onnx")
+    return folder / "recurrent.onnx"
+
+
+def of_16_bits(folder: Path) -> Path:
+    pytest.importorskip("onnxruntime")
+    triune.quantize(
+        DIGITS_F32, calibration=({"image": each[None]} for each in IMAGES), output=folder / "q.onnx", act="s16"
+    )
+    return folder / "q.onnx"
+
+
 def another_manifest(folder: Path) -> None:
     package = triune.compile(DIGITS_INT8, target="metis", output=folder / "digits")
     manifest = json.loads((package / "manifest.json").read_text())
@@ -104,6 +127,8 @@ MISTAKES: list[Callable[[Path], object]] = [
     lambda folder: triune.compile(with_result(folder, "NonZero"), target="zg330", output=folder / "r", format="icraft"),
     lambda folder: triune.compile(one_node(folder, "NonZero", [2, 3]), target="metis", output=folder / "host"),
     another_manifest,
+    lambda folder: triune.compile(of_16_bits(folder), target="metis", output=folder / "wide"),
+    lambda folder: triune.compile(recurrent(folder), target="zg330", output=folder / "gru", format="icraft"),
 ]
 
 

@@ -174,7 +174,7 @@ fn lower_alone(rewriter: &mut Rewriter<'_>, index: usize, affine: &Affine) {
         return;
     }
     let (mut node, channels) = (node.clone(), affine.scale.len());
-    if channels > 0 && !shape[2..].contains(&0) {
+    if shape.rank() > 1 && channels > 0 && !shape[2..].contains(&0) {
         if shape.rank() == 4 {
             let inputs = [affine.x].into_iter().chain(depthwise_operands(rewriter, affine)).map(Some);
             (node.op, node.inputs) = (depthwise(channels), inputs.collect());
@@ -185,7 +185,7 @@ fn lower_alone(rewriter: &mut Rewriter<'_>, index: usize, affine: &Affine) {
         // host: the vendor's documents have products and sums for them, which round otherwise than a convolution.
         let from_integers = |(_, maker): (usize, &Node)| matches!(maker.op, Op::DequantizeLinear(_));
         let as_documented = shape.rank() > 2 || rewriter.requantize() != Requantize::Fixed;
-        if shape.rank() > 1 && as_documented && rewriter.producer(affine.x).is_some_and(from_integers) {
+        if as_documented && rewriter.producer(affine.x).is_some_and(from_integers) {
             as_image(rewriter, index, affine, &shape);
             return;
         }
