@@ -250,6 +250,9 @@ pub struct QSoftmax {
     steps: f32,
 }
 
+/// Steps that results are counted in at most: the reference's conversion to integers wraps around beyond twice as many.
+const MOST_STEPS: f32 = (1_u32 << 30) as f32;
+
 /// How much smaller than the largest of `len` numbers that can be added exponentials are, as a logarithm: the reference's, or as
 /// much as finite products with more than its 256 steps need.
 fn headroom(len: usize, steps: f32) -> f64 {
@@ -277,7 +280,7 @@ impl QSoftmax {
         // The largest element is moved to the table's last entry; `len` of those may be added. The logarithm is rounded to
         // f32, which decides ties.
         let room = f64::from(exact::log(f64::from(f32::MAX / len.max(1) as f32)) as f32);
-        let steps = (1.0 / output_scale).floor().min(f32::MAX);
+        let steps = (1.0 / output_scale).floor().min(MOST_STEPS);
         let shift = (room - headroom(len, steps)).max(0.0) / f64::from(input_scale);
         let table =
             std::array::from_fn(|i| exact::exp((i as f64 - 255.0 + shift) * f64::from(input_scale)) as f32);

@@ -49,7 +49,7 @@ impl Step<'_> {
         let bytes: Vec<usize> = x.integers().iter().map(|&q| (q + bias) as usize).collect();
         let scale = f64::from(quant.scale);
         let headroom = f64::from((f32::MAX / length as f32).ln());
-        let steps = (1.0 / target.scale).floor().min(f32::MAX);
+        let steps = (1.0 / target.scale).floor().min((1_u32 << 30) as f32);
         // Beyond the reference's steps, products have to stay finite.
         let least = if steps > 256.0 { (f64::from(steps) / length as f64).ln() + 0.01 } else { 0.0 };
         let shift = (headroom - least.max(5.0)).max(0.0) / scale;
