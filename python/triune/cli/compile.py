@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import cache
 from pathlib import Path
 
 from triune._kinds import ONNX, require
@@ -116,13 +117,17 @@ def _run(options: argparse.Namespace) -> int:
     with Progress(verbose=options.verbose) as progress:
         calibration = None
 
+        @cache
+        def inputs() -> list[tuple[str, str, list[int | str]]]:
+            return model_inputs(options.model)
+
         def how() -> Preprocess:
-            return chosen(options, stored, model_inputs(options.model))
+            return chosen(options, stored, inputs())
 
         if options.calibrate:
             from triune.cli.calibration import Calibration
 
-            calibration = Calibration(options.calibrate, model_inputs(options.model), how(), options.limit, progress)
+            calibration = Calibration(options.calibrate, inputs(), how(), options.limit, progress)
         package = build(
             options.model,
             options.target,

@@ -140,15 +140,16 @@ def options_of(how: Preprocess) -> str:
     """Return the options that say how images become inputs, for people: those that change something, or how it is without any."""
     said = []
     plain = Preprocess()
-    for name in ("color", "scale", "mean", "std", "fit", "part", "fill", "corner"):
+    for option in _OPTIONS:
+        name = "fit" if option == "resize" else option
         value = getattr(how, name)
         if value == getattr(plain, name):
             continue
         numbers = value if isinstance(value, tuple) else (value,)
         text = " ".join(f"{each:g}" if isinstance(each, int | float) else each for each in numbers)
-        if name == "fit":
-            text = {"pad": "letterbox", "crop": "center-crop"}[text]
-        said.append(f"--{'resize' if name == 'fit' else name}" + ("" if value is True else f" {text}"))
+        if option == "resize":
+            text = next(word for word, fit in _FITS.items() if fit == value)
+        said.append(f"--{option}" + ("" if value is True else f" {text}"))
     return " ".join(said) or "--scale 255"
 
 

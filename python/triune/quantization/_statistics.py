@@ -172,8 +172,6 @@ def session(model: Any, *, optimized: bool = True, entries: Mapping[str, str] | 
     if not optimized:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     for key, value in (entries or {}).items():
-        # Who asks for more hears of it when that cannot be.
-        options.log_severity_level = 4
         options.add_session_config_entry(key, value)
     content = model if isinstance(model, bytes | str) else model.SerializeToString()
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])

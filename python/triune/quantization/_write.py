@@ -444,8 +444,8 @@ class _Writer:
         name = self._name(f"{node.input[1]}_of_{node.output[0]}") if shared else node.input[1]
         copy.input[1] = self._dequantized(name, found.values, found.scales, found.axis, width, found.real)
         if found.bias is not None:
-            made = self._name(f"{node.output[0]}_bias")
-            bias = node.input[2] if len(node.input) > 2 and node.input[2] else made
+            named = len(node.input) > 2 and node.input[2]
+            bias = node.input[2] if named else self._name(f"{node.output[0]}_bias")
             if len(self._network.readers.get(bias, [])) > 1:
                 bias = self._name(f"{bias}_of_{node.output[0]}")
             made = self._dequantized(bias, found.bias, found.bias_scales, 0, 8, found.real_bias)
