@@ -69,3 +69,37 @@ def test_it_runs_as_on_the_host(name: str, target: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(found[0], mine[0])
     # A board whose factors are powers of two times integers rounds some of them.
     assert float(np.abs(found[0] - mine[0]).max()) <= 0.0301
+
+
+@pytest.mark.parametrize("target", ["zg330", "buyi"])
+def test_a_board_gives_back_what_the_host_reads_under_other_extents(target: str, tmp_path: Path) -> None:
+    """A convolution's sequence is a result with another scale, and read by one whose result is in reals."""
+    rng = np.random.default_rng(1)
+    text = """<ir_version: 9, opset_import: ["" : 19]> net (float[1, 8, 25] x) => (float[1, 16, 25] y, float[1, 4, 25] z) <
+        float s = {0.02}, int8 o = {3}, float t = {0.3}, int8 p = {-7}, float u = {0.25}, int8 q = {9},
+        float half = {0.5}, float f = {0.05}, int8 g = {0}
+    > {
+        a = QuantizeLinear(x, s, o)
+        b = DequantizeLinear(a, s, o)
+        c = DequantizeLinear(v, f, g)
+        d = Conv(b, c)
+        e = QuantizeLinear(d, t, p)
+        h = DequantizeLinear(e, t, p)
+        i = QuantizeLinear(h, u, q)
+        y = DequantizeLinear(i, u, q)
+        j = DequantizeLinear(w, f, g)
+        k = Conv(h, j)
+        z = Mul(k, half)
+    }"""
+    model = onnx.parser.parse_model(text)
+    for name, extents in {"v": (16, 8, 1), "w": (4, 16, 1)}.items():
+        weights = rng.integers(-100, 101, extents).astype(np.int8)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(weights, name))
+    file = tmp_path / "net.onnx"
+    file.write_bytes(model.SerializeToString())
+    feeds = {"x": rng.standard_normal((1, 8, 25)).astype(np.float32)}
+    found, adapted = deployed.boards(file, target, feeds, [3, 3])
+    for one, other, mine in zip(found, adapted, triune.Session(file).run(feeds), strict=True):
+        np.testing.assert_array_equal(one, other)
+        if target == "zg330":
+            np.testing.assert_allclose(one, mine, rtol=1e-5, atol=1e-4)
