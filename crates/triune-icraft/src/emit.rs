@@ -207,15 +207,14 @@ impl<'a> Emitter<'a> {
         if !self.commands {
             return Ok(());
         }
-        let (graph, mut missing) = (&self.source.graph, vec![node]);
+        let mut missing = vec![node];
         let mut again: Vec<&Node> = Vec::new();
         while let Some(node) = missing.pop() {
             for id in node.inputs.iter().flatten() {
                 if self.constant(*id).is_some() || self.values.contains_key(id) {
                     continue;
                 }
-                let maker = graph.nodes.iter().find(|node| node.outputs.contains(&Some(*id)));
-                if let Some(maker) = maker.filter(|maker| reorders(&maker.op))
+                if let Some(maker) = self.maker(*id).filter(|maker| reorders(&maker.op))
                     && !again.iter().any(|own| std::ptr::eq(*own, maker))
                 {
                     missing.push(maker);
@@ -226,10 +225,14 @@ impl<'a> Emitter<'a> {
         again.into_iter().rev().try_for_each(|node| self.node(node))
     }
 
+    /// The node that makes a value.
+    fn maker(&self, id: ValueId) -> Option<&'a Node> {
+        self.source.graph.nodes.iter().find(|node| node.outputs.contains(&Some(id)))
+    }
+
     /// The node that only gives a value another name, and the value that it names.
     pub(super) fn renames(&self, id: ValueId) -> Option<(&'a Node, ValueId)> {
-        let mut nodes = self.source.graph.nodes.iter();
-        let node = nodes.find(|node| node.outputs.contains(&Some(id)))?;
+        let node = self.maker(id)?;
         let named = matches!(node.op, Op::Identity(_)).then(|| node.inputs.first().copied().flatten())??;
         (self.meaning(named) == self.meaning(id)).then_some((node, named))
     }

@@ -133,21 +133,21 @@ multiversion! {
         let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks_mut::<LANES>());
         for (x, y) in x.iter().zip(y) {
             if x.iter().fold(true, |all, x| all & math::is_middling(x - largest)) {
-                for ((x, y), sum) in x.iter().zip(y).zip(&mut *sums) {
-                    *y = math::exp_of_middling(x - largest);
-                    *sum += *y;
-                }
+                add_each(x, y, sums, |x| math::exp_of_middling(x - largest));
             } else {
-                for ((x, y), sum) in x.iter().zip(y).zip(&mut *sums) {
-                    *y = math::exp(x - largest);
-                    *sum += *y;
-                }
+                add_each(x, y, sums, |x| math::exp(x - largest));
             }
         }
-        for ((x, y), sum) in x_rest.iter().zip(y_rest).zip(sums) {
-            *y = math::exp(x - largest);
-            *sum += *y;
-        }
+        add_each(x_rest, y_rest, sums, |x| math::exp(x - largest));
+    }
+}
+
+/// Writes f(x) to y, and adds each element to its own sum.
+#[inline(always)]
+fn add_each(x: &[f32], y: &mut [f32], sums: &mut [f32; LANES], f: impl Fn(f32) -> f32) {
+    for ((x, y), sum) in x.iter().zip(y).zip(sums) {
+        *y = f(*x);
+        *sum += *y;
     }
 }
 
