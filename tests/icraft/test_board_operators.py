@@ -227,6 +227,43 @@ def test_sixteen_bits_without_a_product(tmp_path: Path) -> None:
     onnx.save(model, file)
     with pytest.raises(
         errors.Error,
-        match=r"quantized to 16 bits, and the accelerator runs none of its operators: node .* \(RMSNormalization\): ",
+        match=r"quantized to 16 bits, and the device runs none of its operators: node .* \(RMSNormalization\): ",
     ):
         triune.compile(file, target="buyi", output=tmp_path / "buyi", format="icraft")
+
+
+def test_operators_of_a_board_read_their_own_operands(tmp_path: Path) -> None:
+    """Two convolutions read a value that lies otherwise than either wants it, with a normalization's result made between."""
+    rng = np.random.default_rng(5)
+    text = """<ir_version: 9, opset_import: ["" : 19]> net (float[1, 17, 3, 5] x) => (float[17, 1, 1, 8] y, float[17, 3, 2, 8] z) <
+        float s = {0.02}, int8 o = {3}, int64[4] extents = {17, 3, 1, 5}, float f = {0.03}, int8 g = {0}, float t = {0.1},
+        float[8] row = {1, -1, 0.5, 0.25, 2, -0.5, 1.5, 0.75}, float u = {0.02}
+    > {
+        a = QuantizeLinear(x, s, o)
+        b = DequantizeLinear(a, s, o)
+        r = Reshape(b, extents)
+        p = QuantizeLinear(r, s, o)
+        q = DequantizeLinear(p, s, o)
+        c = DequantizeLinear(v, f, g)
+        d = Conv<strides = [3, 1], pads = [1, 2, 1, 1]>(q, c)
+        e = QuantizeLinear(d, t, g)
+        h = DequantizeLinear(e, t, g)
+        n = LayerNormalization(h, row, row)
+        m = QuantizeLinear(n, u, g)
+        y = DequantizeLinear(m, u, g)
+        j = DequantizeLinear(w, f, g)
+        k = Conv<strides = [3, 1], pads = [1, 2, 2, 1]>(q, j)
+        l = QuantizeLinear(k, t, g)
+        z = DequantizeLinear(l, t, g)
+    }"""
+    model = onnx.parser.parse_model(text)
+    for name, count in {"v": 1, "w": 3}.items():
+        weights = rng.integers(-100, 101, (count, 3, 1, 1)).astype(np.int8)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(weights, name))
+    file = tmp_path / "net.onnx"
+    file.write_bytes(model.SerializeToString())
+    feeds = {"x": rng.standard_normal((1, 17, 3, 5)).astype(np.float32)}
+    for target in ("zg330", "buyi"):
+        found, adapted = deployed.boards(file, target, feeds, [4, 4])
+        for one, other in zip(found, adapted, strict=True):
+            np.testing.assert_array_equal(one, other)

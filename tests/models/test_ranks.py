@@ -103,3 +103,59 @@ def test_a_board_gives_back_what_the_host_reads_under_other_extents(target: str,
         np.testing.assert_array_equal(one, other)
         if target == "zg330":
             np.testing.assert_allclose(one, mine, rtol=1e-5, atol=1e-4)
+
+
+SLOPES = {
+    "an image": ("1, 6, 5, 4", "{0.25, -0.5, 0.1, 2, 0, 0.3}", "6, 1, 1"),
+    "many channels": ("1, 40, 5, 4", None, "40, 1, 1"),
+    "two images": ("2, 6, 5, 4", "{0.25, -0.5, 0.1, 2, 0, 0.3}", "1, 6, 1, 1"),
+    "columns": ("1, 6, 5, 4", "{0.25, -0.5, 0.1, 2}", "4"),
+    "a sequence": ("1, 6, 7", "{0.25, -0.5, 0.1, 2, 0, 0.3}", "6, 1"),
+    "rows": ("5, 6", "{0.25, -0.5, 0.1, 2, 0, 0.3}", "6"),
+    "one for all": ("1, 6, 5, 4", "{0.25}", "1"),
+}
+BY_ROW = {
+    "PRelu": "n = PRelu(d, row)",
+    "Mul": "n = Mul(row, d)",
+    "Sub": "n = Sub(row, d)",
+    "Max": "n = Max(d, row)",
+    "a web": "m = Mul(d, row) a = Add(m, row) n = Clip(a, low, high)",
+}
+
+
+@pytest.mark.parametrize("target", ["metis", "zg330", "buyi"])
+@pytest.mark.parametrize("body", BY_ROW)
+@pytest.mark.parametrize("name", SLOPES)
+def test_functions_of_channels_equal_onnxruntime(name: str, body: str, target: str, tmp_path: Path) -> None:
+    """Of one value and a constant along an axis: every bit is that of the function in reals, on every target."""
+    own, values, extents = SLOPES[name]
+    text = f"""<ir_version: 9, opset_import: ["" : 19]> net (float[{own}] x) => (float[{own}] y) <
+        float s = {{0.02}}, int8 z = {{3}}, float t = {{0.03}}, int8 u = {{-7}}, float low = {{-0.9}}, float high = {{1.1}}
+        {f", float[{extents}] row = {values}" if values else ""}
+    > {{
+        q = QuantizeLinear(x, s, z)
+        d = DequantizeLinear(q, s, z)
+        {BY_ROW[body]}
+        p = QuantizeLinear(n, t, u)
+        y = DequantizeLinear(p, t, u)
+    }}"""
+    model = onnx.parser.parse_model(text)
+    rng = np.random.default_rng(3)
+    if values is None:
+        shape = [int(extent) for extent in extents.split(",")]
+        row = rng.uniform(-1, 1, shape).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(row, "row"))
+    file = tmp_path / "net.onnx"
+    file.write_bytes(model.SerializeToString())
+    shape = [int(extent) for extent in own.split(",")]
+    feeds = {"x": rng.standard_normal(shape).astype(np.float32)}
+    (theirs,) = deployed.reference(file.read_bytes(), feeds, optimized=False)
+    (mine,) = triune.Session(file).run(feeds)
+    np.testing.assert_array_equal(mine, theirs)
+    if target == "metis":
+        (found,) = deployed.card(file, feeds, ["y"])
+        assert triune.compile(file, target=target, output=tmp_path / "again").report.host.operators == 0
+    else:
+        (found,), (adapted,) = deployed.boards(file, target, feeds, [len(shape)])
+        np.testing.assert_array_equal(found, adapted)
+    np.testing.assert_array_equal(found, theirs)

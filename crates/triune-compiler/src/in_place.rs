@@ -15,6 +15,7 @@ pub(crate) fn pairs(command: &Command) -> impl Iterator<Item = (Addr, Addr)> {
         Command::FTriple(c) => pairs = of([&c.a, &c.b, &c.c], &c.output, c.dims),
         Command::FUnary(c) => pairs[0] = maps(&c.input, &c.output),
         Command::Table(c) => pairs[0] = maps(&c.input, &c.output),
+        Command::Tables(c) => pairs[0] = maps(&c.input, &c.output),
         // Windows, products and movement read elements after others have been written.
         _ => {}
     }

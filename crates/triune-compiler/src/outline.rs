@@ -181,6 +181,7 @@ fn operations(graph: &Graph, node: &Node) -> Option<u64> {
         | Op::Unary(_)
         | Op::Clip(_)
         | Op::Table(_)
+        | Op::Tables(_)
         | Op::Softmax(_)
         | Op::LayerNorm(_)
         | Op::BatchNormalization(_) => Some(results),

@@ -10,17 +10,17 @@ pub(crate) mod report;
 mod signed;
 mod stages;
 
-use std::collections::HashSet;
+use std::{collections::HashSet, hash::BuildHasher};
 
-use triune_graph::{Graph, NodeId, ValueId, passes};
-use triune_tensor::{DType, QuantParams};
+use triune_graph::{Graph, NodeId, Op, ValueId, passes};
+use triune_tensor::{DType, QuantParams, text::Name};
 
 use crate::{Error, Program};
 use host::Cut;
 use names::Names;
 use report::Report;
 use signed::{RAW, flipped, signed_border};
-pub use stages::{Crossings, MOST_STAGES, Pause, Reasons, in_order, is_device, stages};
+pub use stages::{Crossings, MOST_STAGES, Pause, Reasons, in_order, is_device, put_off, stages};
 
 /// What a partition gives.
 pub struct Core {
@@ -187,6 +187,8 @@ fn named_core(
         if !stages.iter().copied().any(is_device) {
             return Err(without_operators(
                 prepared,
+                kept,
+                false,
                 "packages have 8-bit ones: quantize the float model with 8 bits (--act s8); 16 bits are for buyi's networks of \
                  Icraft (--target buyi --format icraft) and sessions on buyi",
             ));
@@ -225,17 +227,47 @@ fn named_core(
     }
 }
 
-/// What to say of a graph without operators for a device: nothing in it is quantized, or to 16-bit integers only, of which `instead`
-/// says where and how they are computed on.
-pub fn without_operators(graph: &Graph, instead: &str) -> Error {
+/// What to say of a prepared graph without operators for a device: nothing in it is quantized; or to 16-bit integers only, of which
+/// `instead` says where and how they are computed on; or what the first operators have against the device. `kept` and `int16` are as
+/// for [`stages`].
+pub fn without_operators(
+    graph: &Graph,
+    kept: &HashSet<NodeId, impl BuildHasher>,
+    int16: bool,
+    instead: &str,
+) -> Error {
+    /// Most operators that are named.
+    const MOST: usize = 3;
     let meanings = graph.meanings();
-    let wide = graph.values.iter().zip(&meanings).any(|(value, meaning)| {
-        value.dtype == Some(DType::I16) && value.constant.is_none() && meaning.is_some()
-    });
-    if wide {
+    let of_type = |is: fn(DType) -> bool| {
+        let mut values = graph.values.iter().zip(&meanings);
+        values.any(|(value, meaning)| {
+            value.dtype.is_some_and(is) && value.constant.is_none() && meaning.is_some()
+        })
+    };
+    let wide = of_type(|dtype| dtype == DType::I16);
+    if wide && !int16 {
         return Error::Target(format!("the model has operators over 16-bit integers only, and {instead}"));
     }
-    Error::NotQuantized
+    let computes =
+        |node: &&triune_graph::Node| !matches!(node.op, Op::QuantizeLinear(_) | Op::DequantizeLinear(_));
+    if !wide && !of_type(DType::is_quantized) || !graph.nodes.iter().any(|node| computes(&node)) {
+        return Error::NotQuantized;
+    }
+    let stages = stages(graph, kept, int16);
+    let reasons = Reasons::new(graph, &stages, kept, int16);
+    let nodes = (0..).zip(&graph.nodes).filter(|(_, node)| computes(node));
+    let named = nodes.take(MOST).map(|(index, node)| {
+        let (name, kind) = node.title();
+        format!("node '{}' ({kind}): {}", Name(name), reasons.of(NodeId(index)))
+    });
+    let named: Vec<String> = named.collect();
+    Error::Target(format!(
+        "the model is quantized to {} bits, and the device runs none of its operators: {}; it runs as a whole on the CPU \
+         (triune.Session)",
+        if wide { 16 } else { 8 },
+        named.join("; ")
+    ))
 }
 
 /// Where a tensor of a model in parts comes from, and its number there.

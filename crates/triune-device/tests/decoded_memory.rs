@@ -17,7 +17,7 @@ use triune_device::{
         self, AddParams, ArgReduce, Convert, Dequantize, FBinary, FConv, FLogSoftmax, FMatMul, FNorm,
         FSoftmax, FTriple, FUnary, Fill, GlobalPool, IMatMul, Opcode, Order, Pool, Put, QAdd, QConv, QMatMul,
         QMul, QNorm, QSoftmax, Quantize, QuantizeBy, Recurrence, Reduce, RequantTarget, Resize, Running,
-        Select, TMatMul, Table, Take, Warp, Weigh,
+        Select, TMatMul, Table, Tables, Take, Warp, Weigh,
     },
 };
 use triune_kernels::Isa;
@@ -162,6 +162,10 @@ fn kinds() -> Vec<Kind> {
         ("table", || {
             let (input, output) = (input(DType::I8, [1, 2, 2, 4]), output(DType::I8, [1, 2, 2, 4]));
             Table { input, output, table: Addr::new(CONSTANTS, 0) }.into()
+        }),
+        ("tables", || {
+            let (input, output) = (input(DType::I8, [1, 2, 2, 4]), output(DType::I8, [1, 2, 2, 4]));
+            Tables { input, output, tables: Addr::new(CONSTANTS, 0), by_rows: true }.into()
         }),
         ("fbinary", || {
             let [a, output] = [INPUT, OUTPUT].map(|segment| operand(Addr::new(segment, 0), DType::F32, DIMS));

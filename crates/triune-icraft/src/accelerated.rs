@@ -2,14 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use triune_graph::{Graph, Node, NodeId, Op, ValueId, passes};
-use triune_tensor::{DType, text::Name};
+use triune_graph::{Graph, NodeId, ValueId, passes};
 
 use super::source::{Meaning, Source};
 use crate::Error;
 use triune_compiler::{
     Report,
-    partition::{Crossings, Reasons, Turns, extract, is_device, stages, without_operators},
+    partition::{Crossings, Turns, extract, is_device, stages, without_operators},
 };
 
 /// The integer core of a network.
@@ -39,12 +38,8 @@ impl Accelerated {
         let (stages, crossings) = loop {
             let stages = stages(prepared, &kept, int16);
             if !stages.iter().copied().any(is_device) {
-                let wide = |meaning: &Meaning| meaning.dtype == DType::I16;
-                if int16 && meanings.iter().flatten().any(wide) {
-                    return Err(Error::target(none_runs(prepared, &stages, &kept)));
-                }
                 let instead = "the accelerator computes on 8-bit ones; buyi computes on both";
-                return Err(without_operators(prepared, instead).into());
+                return Err(without_operators(prepared, &kept, int16, instead).into());
             }
             let crossings = Crossings::new(prepared, &stages);
             // What crosses the border must be a value of the network; who reads or makes another one stays on the host.
@@ -93,25 +88,6 @@ impl Accelerated {
     pub(crate) fn value(&self, id: ValueId) -> Option<ValueId> {
         self.values.get(id.0 as usize).copied().flatten()
     }
-}
-
-/// Says that an accelerator for integers of 8 and 16 bits runs nothing of a model that is quantized, and why, by its first operators.
-fn none_runs(prepared: &Graph, stages: &[u32], kept: &HashSet<NodeId>) -> String {
-    /// Most operators that are named.
-    const MOST: usize = 3;
-    let reasons = Reasons::new(prepared, stages, kept, true);
-    let quantizes = |node: &Node| matches!(node.op, Op::QuantizeLinear(_) | Op::DequantizeLinear(_));
-    let nodes = prepared.nodes.iter().zip(0..).filter(|(node, _)| !quantizes(node));
-    let named = nodes.take(MOST).map(|(node, index)| {
-        let (name, kind) = node.title();
-        format!("node '{}' ({kind}): {}", Name(name), reasons.of(NodeId(index)))
-    });
-    let named: Vec<String> = named.collect();
-    let why = if named.is_empty() { String::new() } else { format!(": {}", named.join("; ")) };
-    format!(
-        "the model is quantized to 16 bits, and the accelerator runs none of its operators{why}; it runs as a whole on the CPU \
-         (triune.Session)"
-    )
 }
 
 /// What the integers of each value stand for, and their type.

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use triune_graph::{
     Constant, Node, Op, ValueId,
     format::xir::{
-        Attribute, Document, ElementType, Mem, Operation, Params, Runs, Scalar, Scale, Target, TensorType,
-        Value,
+        Attribute, Document, ElementType, Layout, Mem, Operation, Params, Runs, Scalar, Scale, Target,
+        TensorType, Value,
     },
 };
 use triune_tensor::{DType, Shape, text::List};
@@ -20,6 +20,7 @@ use super::{
     source::{Integers, Meaning, Source, reorders},
 };
 use crate::Error;
+use triune_compiler::partition::put_off;
 
 /// What all stages have in common: the numbers of values and operators by their names, and how results lie at the border.
 #[derive(Debug, Default)]
@@ -30,6 +31,8 @@ pub(crate) struct Ids {
     /// Operators that have a number.
     numbered: i64,
     results: HashMap<String, Form>,
+    /// The names of their axes, where they are no images.
+    layouts: HashMap<String, Layout>,
 }
 
 impl Ids {
@@ -195,7 +198,8 @@ impl<'a> Emitter<'a> {
         for &id in &graph.outputs {
             let form = self.border(id)?;
             let meaning = self.meaning(id);
-            outputs.push(Some(self.operand(id, &form, meaning)?));
+            let index = self.operand(id, &form, meaning)?;
+            outputs.push(Some(self.named_as(id, index, &form)));
         }
         self.push("Output", "Output", outputs, Vec::new(), Vec::new());
         Ok(self.document)
@@ -267,6 +271,22 @@ impl<'a> Emitter<'a> {
         Ok(form)
     }
 
+    /// A result under the same names of axes in all stages, which a value that is only seen under other axes may not have.
+    fn named_as(&mut self, id: ValueId, index: usize, form: &Form) -> usize {
+        let own = self.document.values[index].dtype.clone();
+        let name = &self.source.graph.value(id).name;
+        let layout = if *form == Form::image() {
+            form.layout()
+        } else {
+            let first = self.ids.layouts.entry(name.clone()).or_insert_with(|| own.layout.clone());
+            first.clone()
+        };
+        if own.layout == layout {
+            return index;
+        }
+        self.reshape(&format!("{name}:named"), index, TensorType { layout, ..own })
+    }
+
     /// Who runs a node.
     pub(crate) fn target_of(&self, node: &Node) -> Target {
         let hardware = self.dialect.hardware.as_ref().filter(|hardware| hardware.nodes.contains(&node.name));
@@ -278,14 +298,15 @@ impl<'a> Emitter<'a> {
     pub(crate) fn order(&self) -> Vec<(u32, &'a Node)> {
         let graph = &self.source.graph;
         let mut made = vec![0_u32; graph.values.len()];
-        let mut order: Vec<(u32, &Node)> = Vec::with_capacity(graph.nodes.len());
-        for node in &graph.nodes {
+        let stage = |node: &Node| {
             let after = node.inputs.iter().flatten().map(|id| made[id.0 as usize]).max().unwrap_or(0);
             let hardware = self.target_of(node) != Target::Host;
             let stage = if hardware { after | 1 } else { after.next_multiple_of(2) };
             node.outputs.iter().flatten().for_each(|id| made[id.0 as usize] = stage);
-            order.push((stage, node));
-        }
+            stage
+        };
+        let stages = graph.nodes.iter().map(stage).collect();
+        let mut order: Vec<(u32, &Node)> = put_off(graph, stages).into_iter().zip(&graph.nodes).collect();
         order.sort_by_key(|(stage, _)| *stage);
         order
     }

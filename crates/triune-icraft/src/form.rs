@@ -29,6 +29,12 @@ impl Form {
         Self { order: vec![0, 2, 3, 1], block: None }
     }
 
+    /// The network's axis `last` behind the others.
+    pub(crate) fn with_last(rank: usize, last: usize) -> Self {
+        let others = (0..rank).filter(|&axis| axis != last);
+        Self { order: others.chain([last]).collect(), block: None }
+    }
+
     /// How a value of this rank is best stored: images with channels last.
     pub(crate) fn natural(rank: usize) -> Self {
         if rank == 4 { Self::image() } else { Self::plain(rank) }

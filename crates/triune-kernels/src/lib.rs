@@ -80,6 +80,6 @@ pub use typed::{
     Choice, Convertible, Integer, Ordered, Truth, compare, convert, double_binary, double_unary, has_double,
     has_integer, integer_binary, narrow, select, widen,
 };
-pub use unary::{table, unary};
+pub use unary::{table, tables, unary};
 pub use warp::{Sample, WarpSpec, warp_perspective};
 pub use weigh::{WeighSpec, weigh};

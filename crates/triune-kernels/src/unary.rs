@@ -7,7 +7,7 @@ use triune_tensor::function::{UnaryKind, math as exact};
 use crate::dispatch::{Level, multiversion};
 #[cfg(target_arch = "x86_64")]
 use crate::unary_x86;
-use crate::{Error, Isa, Nhwc, Pool, math, parallel};
+use crate::{Error, Isa, Nhwc, Pool, cancel::spans, math, parallel};
 
 /// Calls a generic function with the element function of a `UnaryKind`, so that the choice is made outside of the loop.
 macro_rules! with_function {
@@ -220,6 +220,44 @@ pub fn table(
 ) -> Result<(), Error> {
     let level = Level::new(isa);
     parallel::elementwise(pool, x, in_map, y, out_map, &|x, y| look_up(level, table, x, y))
+}
+
+/// y = `tables[i][x]`, byte by byte, indexed by the byte's unsigned pattern; i is the row with `by_rows`, else the channel.
+///
+/// Errors: extents that differ, another number of tables than rows or channels, slices shorter than their maps.
+pub fn tables(
+    isa: Isa,
+    tables: &[[u8; 256]],
+    by_rows: bool,
+    x: &[u8],
+    in_map: Nhwc,
+    y: &mut [u8],
+    out_map: Nhwc,
+    pool: &Pool,
+) -> Result<(), Error> {
+    parallel::same_extents(in_map, out_map)?;
+    Error::check_len("input", x.len(), in_map.span())?;
+    parallel::check_output(y, out_map)?;
+    let wanted = if by_rows { in_map.h } else { in_map.c };
+    Error::check_eq("tables", wanted, tables.len())?;
+    let level = Level::new(isa);
+    parallel::rows(pool, y, out_map, &|n, h, row| {
+        let x = &x[in_map.offset(n, h, 0)..];
+        for span in spans(in_map.w, in_map.c) {
+            for w in span {
+                let pixel = &x[w * in_map.stride_w..][..in_map.c];
+                let made = &mut row[w * out_map.stride_w..][..in_map.c];
+                if by_rows {
+                    look_up(level, &tables[h], pixel, made);
+                } else {
+                    for ((made, &byte), table) in made.iter_mut().zip(pixel).zip(tables) {
+                        *made = table[usize::from(byte)];
+                    }
+                }
+            }
+        }
+    });
+    Ok(())
 }
 
 /// Looks up bytes in registers where the machine can, in memory where not.

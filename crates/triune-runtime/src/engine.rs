@@ -1,10 +1,10 @@
 //! What runs a graph whose extents are fixed: a program on the host, or a core on a device between parts on the host.
 
-use std::{sync::Arc, time::Instant};
+use std::{collections::HashSet, sync::Arc, time::Instant};
 
 use triune_compiler::{Skeleton, compile_host, compile_room, partition::without_operators};
 use triune_device::{DeviceSpec, Inputs, Outputs, Scratch, exec::StepView};
-use triune_graph::{Graph, Strings};
+use triune_graph::{Graph, NodeId, Strings, passes};
 use triune_kernels::Pool;
 
 use crate::{
@@ -52,8 +52,13 @@ impl Engine {
                 Some(split) => return Ok(Self::Split(Box::new(split))),
                 None if part => {}
                 None => {
+                    let mut graph = graph;
+                    passes::prepare(&mut graph)?;
+                    let kept: HashSet<NodeId> = HashSet::new();
                     return Err(without_operators(
                         &graph,
+                        &kept,
+                        device.int16,
                         "the device computes on 8-bit ones; buyi computes on both",
                     )
                     .into());

@@ -24,7 +24,7 @@ __all__ = ["channels_of", "equalize_layers", "note_factors", "noted_factors", "p
 
 Floats = npt.NDArray[np.float64]
 
-_HOMOGENEOUS = {"AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LeakyRelu", "MaxPool", "Relu"}
+_HOMOGENEOUS = {"AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LeakyRelu", "MaxPool", "PRelu", "Relu"}
 """What passes a positive factor per channel on."""
 
 _MOST = 32.0

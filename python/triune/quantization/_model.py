@@ -92,6 +92,7 @@ _COMPUTED = {
     "LeakyRelu",
     "Mish",
     "Mul",
+    "PRelu",
     "RMSNormalization",
     "ReduceMean",
     "Selu",
@@ -343,7 +344,14 @@ class Network:
     def has_integer_form(self, node: Any) -> bool:
         """Return whether accelerators have this operator over integers at all."""
         kind = node.op_type
+        if kind == "PRelu" and not self._has_row(node.input[1]):
+            return False
         return node.domain in ("", "ai.onnx") and (kind in PRODUCTS | LIMITS | MOVES | _COMPUTED)
+
+    def _has_row(self, name: str) -> bool:
+        """Return whether a tensor is a constant of one element, or of elements along one axis."""
+        tensor = self._tensors.get(name)
+        return tensor is not None and sum(extent != 1 for extent in tensor.dims) <= 1
 
     def weights(self, node: Any) -> Array | None:
         """Return the constant weights of a product."""

@@ -1,9 +1,12 @@
 //! Operators that work element by element, over one or two operands.
 
-use triune_device::command::{self, AddParams, FBinary, FTriple, FUnary, QMul, RequantTarget, Table};
+use triune_device::{
+    FeatureMap,
+    command::{self, AddParams, FBinary, FTriple, FUnary, QMul, RequantTarget, Table, Tables},
+};
 use triune_graph::{
     Node, Op, ValueId,
-    ops::{Binary, BinaryKind, PostOp, UnaryKind},
+    ops::{self, Binary, BinaryKind, PostOp, UnaryKind},
     passes,
 };
 use triune_kernels::QAdd;
@@ -20,6 +23,7 @@ lowers! {
     Binary => |to, node, op| to.binary(node, op);
     Unary => |to, node, op| to.unary(node, op.kind);
     Table => |to, node, op| to.table(node, &op.table);
+    Tables => |to, node, op| to.tables(node, op);
 }
 
 impl Lowering<'_> {
@@ -58,6 +62,35 @@ impl Lowering<'_> {
         }
         let (from, to) = self.elementwise(operand(node, 0)?, result(node)?)?;
         self.emit_table(table, &from, &to)
+    }
+
+    pub(super) fn tables(&mut self, node: &Node, op: &ops::Tables) -> Result<(), Error> {
+        let (x, y) = (operand(node, 0)?, result(node)?);
+        let from = self.mapped(x)?;
+        let rank = from.dims.rank();
+        let (input, output, by_rows, [from, to]) =
+            if rank == 4 && op.axis == 1 && has_contiguous_channels(&from) {
+                let to = self.place(y, Form::ChannelsLast)?;
+                (self.map(&from)?, self.map(&to)?, false, [from, to])
+            } else {
+                let gapless = from.blocks.is_none() && from.is_compact();
+                let from = if gapless { from } else { self.densified(&from)? };
+                let to = self.place(y, Form::Like(from))?;
+                // The axis with what lies outside of it and within.
+                let order = from.physical_order();
+                let at = order.iter().position(|&axis| axis == op.axis).unwrap_or(0);
+                let count = |axes: &[usize]| axes.iter().map(|&axis| from.dims[axis]).product::<usize>();
+                let (outer, own, inner) = (count(&order[..at]), from.dims[op.axis], count(&order[at + 1..]));
+                let by_rows = inner != 1;
+                let dims = extents(if by_rows { [outer, own, inner, 1] } else { [1, outer, 1, own] })?;
+                let dense = |view: &View| -> Result<FeatureMap, Error> {
+                    Ok(FeatureMap::dense(self.addr(view)?, view.dtype, dims))
+                };
+                (dense(&from)?, dense(&to)?, by_rows, [from, to])
+            };
+        let tables = super::constant(self.constants.add(op.tables.as_flattened()));
+        self.emit(Tables { input, output, tables, by_rows }, &[&from, &to]);
+        Ok(())
     }
 
     /// Looks up every element, by its unsigned pattern, in entries of its own size.

@@ -134,6 +134,7 @@ pub(super) fn writes_feature_maps(op: &Op) -> bool {
             | Op::WarpPerspective(_)
             | Op::Binary(_)
             | Op::Table(_)
+            | Op::Tables(_)
     )
 }
 
@@ -167,6 +168,7 @@ pub(super) fn maps_to_be(graph: &Graph) -> Vec<bool> {
             Op::Binary(_)
                 | Op::Unary(_)
                 | Op::Table(_)
+                | Op::Tables(_)
                 | Op::QuantizeLinear(_)
                 | Op::DequantizeLinear(_)
                 | Op::Concat(_)

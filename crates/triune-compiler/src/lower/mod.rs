@@ -128,6 +128,12 @@ pub fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Result<Lo
         }
         // A run with other extents compiles, and may be stopped there.
         work::go_on()?;
+        if io.block.is_some() {
+            // Where operators run one by one, each reads its own operands: what an earlier one made of them lies nowhere that a
+            // caller knows of, and their place may be another's by then.
+            lowering.feature_maps.clear();
+            lowering.plain.clear();
+        }
         let first = lowering.commands.len() as u32;
         lowering.node(node).map_err(|error| error.at(node))?;
         let last = lowering.commands.len() as u32;

@@ -174,7 +174,7 @@ fn against_device(
 }
 
 /// Puts what the host makes of the device's results for no later stage of the device into the last stage.
-fn put_off(graph: &Graph, mut stages: Vec<u32>) -> Vec<u32> {
+pub fn put_off(graph: &Graph, mut stages: Vec<u32>) -> Vec<u32> {
     let last = stages.iter().copied().filter(|&stage| is_device(stage)).max().unwrap_or(0);
     let mut awaited = vec![false; graph.values.len()];
     for (node, stage) in graph.nodes.iter().zip(&mut stages).rev() {
@@ -301,6 +301,7 @@ fn stays_on_host(node: &Node) -> bool {
         | Op::GlobalPool(_)
         | Op::AdaptivePool(_)
         | Op::Table(_)
+        | Op::Tables(_)
         | Op::Reshape(_)
         | Op::Flatten(_)
         | Op::Transpose(_)

@@ -412,6 +412,18 @@ commands! {
         [const; |c| table(c.input.dtype)] table: Addr,
     }
 
+    /// Map of all patterns of 8 bits, element by element, by a table of each channel or of each row; may work in place.
+    Tables = 0x0038, "tables", makes(|c| c.output) {
+        /// Input, `i8` or `u8`.
+        [in] input: FeatureMap,
+        /// Output of the same extents, `i8` or `u8`.
+        [out] output: FeatureMap,
+        /// 256 bytes for each channel or row, indexed by the unsigned pattern.
+        [const; |c| dense(256, [if c.by_rows { c.input.h } else { c.input.c }])] tables: Addr,
+        /// Whether rows have tables, not channels.
+        by_rows: bool,
+    }
+
     /// f32 to 8 bit or `i16`: clamp(rint(x / scale) + zero point) when halves go to even, clamp(round(x · f32(1/scale)) + zero
     /// point) when they go away from zero.
     Quantize = 0x0040, "quantize", makes(|c| c.output) {

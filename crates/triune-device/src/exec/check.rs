@@ -560,6 +560,13 @@ impl<'a> Checker<'a> {
         bytes.try_into().or_else(|_| bad(field, "is no table of 256 bytes"))
     }
 
+    /// So many tables of 256 bytes.
+    pub(super) fn byte_tables(&self, field: &'static str, addr: Addr, count: u32) -> Result<Vec<[u8; 256]>> {
+        let bytes = self.constants(field, addr, Some(u64::from(count) * 256), 1)?;
+        self.keep(field, bytes.len() as u64)?;
+        Ok(bytes.as_chunks::<256>().0.to_vec())
+    }
+
     /// A table of 65,536 words of 16 bits.
     pub(super) fn q16_table(&self, field: &'static str, addr: Addr) -> Result<Vec<i16>> {
         let bytes = self.constants(field, addr, Some(1 << 16), 2)?;

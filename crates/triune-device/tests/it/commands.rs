@@ -8,7 +8,7 @@ use triune_device::{
     command::{
         self, ArgReduce, Convert, Copy, Dequantize, FBinary, FConv, FMatMul, FNorm, FSoftmax, FUnary, Fill,
         GlobalPool, IMatMul, Opcode, Operand, Order, Pool, Put, QMul, QNorm, QSoftmax, Quantize, QuantizeBy,
-        Reduce, Resize, Running, Select, TMatMul, Table, Take, Weigh,
+        Reduce, Resize, Running, Select, TMatMul, Table, Tables, Take, Weigh,
     },
 };
 use triune_kernels::Isa;
@@ -331,6 +331,20 @@ fn tables_and_borders() {
     };
     let expected: Vec<u8> = x.iter().map(|&x| table[usize::from(x)]).collect();
     assert_eq!(run(command, &constants, &x, 24), expected);
+    // One for each of two channels, or of two rows.
+    for (by_rows, count) in [(false, 2_usize), (true, 2)] {
+        let mut constants = Constants::default();
+        let tables = Random(9).bytes(count * 256);
+        let command = Tables {
+            input: input(DType::U8, map),
+            output: output(DType::I8, map),
+            tables: constants.add(tables.iter().copied()),
+            by_rows,
+        };
+        let which = |at: usize| if by_rows { at / 6 % 2 } else { at % 2 };
+        let looked_up = x.iter().enumerate().map(|(at, &x)| tables[which(at) * 256 + usize::from(x)]);
+        assert_eq!(run(command, &constants, &x, 24), looked_up.collect::<Vec<u8>>(), "{by_rows}");
+    }
 
     let reals = Random(8).floats(24);
     let command = Quantize {

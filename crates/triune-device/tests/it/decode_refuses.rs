@@ -56,6 +56,7 @@ fn right() -> Vec<Command> {
         running().into(),
         weigh().into(),
         table(U8).into(),
+        tables(false).into(),
     ];
     for dtype in [I8, I16] {
         all.extend::<[Command; 8]>([
@@ -144,6 +145,9 @@ fn addresses() -> Vec<Row> {
         table(DType::I8) => input.addr, "input";
         table(DType::I8) => output.addr, "output";
         table(DType::I8) => table, "table";
+        tables(false) => input.addr, "input";
+        tables(true) => output.addr, "output";
+        tables(true) => tables, "tables";
         table(DType::I16) => table, "table";
         quantize(DType::I8) => input.addr, "input";
         quantize(DType::I16) => output.addr, "output";
@@ -525,6 +529,9 @@ fn own() -> Vec<Row> {
         (but(table(U8), |c| c.input.dtype = I32), "input", "it can be int8 or uint8"),
         (but(table(U8), |c| c.output.dtype = I16), "output", "it can be int8 or uint8"),
         (but(table(U8), |c| c.output.h = 2), "output", "the extents are"),
+        (but(tables(true), |c| c.input.dtype = I16), "input", "it can be int8 or uint8"),
+        (but(tables(true), |c| c.output.dtype = I32), "output", "it can be int8 or uint8"),
+        (but(tables(false), |c| c.output.c = 1), "output", "the extents are"),
         (but(table(I16), |c| c.output.dtype = I8), "output", "it can be int16"),
         (but(table(I16), |c| c.output.w = 2), "output", "the extents are"),
         // The border of integers.

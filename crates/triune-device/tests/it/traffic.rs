@@ -3,7 +3,7 @@
 use crate::samples::{
     ONES, ZEROS, argreduce, binary, convert, copy, dequantize, fbinary, fconv, fill, flogsoftmax, fmatmul,
     fnorm, fsoftmax, ftriple, funary, order, pool, put, qconv, qmatmul, qsoftmax, quantize, recurrence,
-    reduce, resize, select, table, take, warp,
+    reduce, resize, select, table, tables, take, warp,
 };
 use triune_device::{
     Command, DeviceSpec,
@@ -38,6 +38,8 @@ fn bytes_of_each_command() {
         (fbinary().into(), 2 * 128, 128),
         (funary().into(), 128, 128),
         (table(U8).into(), 32 + 256, 32),
+        (tables(false).into(), 32 + 2 * 256, 32),
+        (tables(true).into(), 32 + 4 * 256, 32),
         // A word for each of 65,536 patterns.
         (table(I16).into(), 64 + (1 << 17), 64),
         (quantize(I8).into(), 128, 32),

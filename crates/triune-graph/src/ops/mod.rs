@@ -50,7 +50,7 @@ pub use resize::Resize;
 pub use softmax::Softmax;
 pub use strings::{CaseChange, Normalize, StringOp};
 pub use trees::{Aggregate, Classes, Forest, Forests, PostTransform, TreeMode, TreeNode, Trees};
-pub use unary::{Clip, Table, Unary};
+pub use unary::{Clip, Table, Tables, Unary};
 pub use vectors::{Classifier, Kernel, Machine, SupportVectors};
 pub use warp::{WarpPerspective, Weigh};
 pub(crate) use window::{Axis, Window};
@@ -156,6 +156,8 @@ ops! {
     Clip(Clip) = "Clip", (|_, at, _| Clip::infer(at));
     /// A 256-entry map of 8-bit values.
     Table(Table) = "Table", (|_, at, _| Table::infer(at));
+    /// A 256-entry map of 8-bit values for every index along an axis.
+    Tables(Tables) = "Tables", (|op, at, _| op.infer(at));
     /// Sum, product, mean or extreme along axes; inputs x, optionally the shape to reduce to.
     Reduce(Reduce) = (|op| op.kind.name());
     /// Position of an extreme along an axis.

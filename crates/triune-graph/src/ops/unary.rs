@@ -28,6 +28,15 @@ pub struct Table {
     pub table: Arc<[u8; 256]>,
 }
 
+/// A 256-entry map of 8-bit values for every index along an axis, each indexed by the byte's unsigned pattern.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tables {
+    /// The maps, as many as the axis has indices.
+    pub tables: Arc<[[u8; 256]]>,
+    /// The axis.
+    pub axis: usize,
+}
+
 impl From<UnaryKind> for Op {
     fn from(kind: UnaryKind) -> Self {
         Self::Unary(Unary { kind })
@@ -55,5 +64,21 @@ impl Table {
             return Err(at.wrong(format!("an input of type {}; 8 bits are expected", x.dtype)));
         }
         at.like_input(x.shape)
+    }
+}
+
+impl Tables {
+    pub(super) fn infer(&self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let x = at.input(0)?;
+        if !x.dtype.is_quantized() {
+            return Err(at.wrong(format!("an input of type {}; 8 bits are expected", x.dtype)));
+        }
+        match x.shape.get(self.axis) {
+            Some(&extent) if extent == self.tables.len() => at.like_input(x.shape),
+            Some(extent) => {
+                Err(at.wrong(format!("{} tables along axis {} of {extent}", self.tables.len(), self.axis)))
+            }
+            None => Err(at.wrong(format!("axis {} of a value of rank {}", self.axis, x.shape.rank()))),
+        }
     }
 }

@@ -9,8 +9,8 @@ use triune_graph::{
         Comparison, Concat, CondTake, Conv, CoordinateMode, DequantizeLinear, Epilogue, Expand, Flatten,
         Gather, GatherElements, GatherNd, Gemm, GlobalPool, Index, MatMul, Nms, NonMaxSuppression, NonZero,
         Pad, PadMode, Pool, PoolKind, PostOp, QuantizeLinear, Recurrence, Reduce, ReduceKind, Reshape,
-        Residual, Resize, ResizeMode, Sampling, Slice, Softmax, Split, Squeeze, Table, TopK, Transpose,
-        Unary, UnaryKind, Unsqueeze, WarpPerspective, Where,
+        Residual, Resize, ResizeMode, Sampling, Slice, Softmax, Split, Squeeze, Table, Tables, TopK,
+        Transpose, Unary, UnaryKind, Unsqueeze, WarpPerspective, Where,
     },
 };
 use triune_tensor::{DType, Shape};
@@ -171,6 +171,10 @@ fn warp() -> Op {
     Op::WarpPerspective(WarpPerspective { sampling: Sampling::Linear, border: BorderMode::Replicate })
 }
 
+fn tables(count: usize, axis: usize) -> Op {
+    Op::Tables(Tables { tables: vec![[0; 256]; count].into(), axis })
+}
+
 fn add() -> Op {
     BinaryKind::Add.into()
 }
@@ -282,6 +286,9 @@ fn rows() -> Vec<Row> {
             "limit 2 is not one value of type float32",
         ),
         (Op::Table(Table { table: Arc::new([0; 256]) }), vec![f32s([2])], 1, "8 bits are expected"),
+        (tables(2, 0), vec![f32s([2])], 1, "8 bits are expected"),
+        (tables(2, 1), vec![open(DType::I8, [2, 3])], 1, "2 tables along axis 1 of 3"),
+        (tables(2, 2), vec![open(DType::I8, [2, 3])], 1, "axis 2 of a value of rank 2"),
         (Op::Where(Where), vec![f32s([2]), f32s([2]), f32s([2])], 1, "a condition of type float32"),
         (
             Op::Where(Where),

@@ -362,6 +362,61 @@ fn what_only_looks_like_a_normalization_is_none() {
     }
 }
 
+/// A constant of the elements, along axis 1 of the image.
+fn row(b: &mut GraphBuilder, elements: &[f32]) -> ValueId {
+    b.constant(&Tensor::f32(&[elements.len(), 1, 1], elements))
+}
+
+/// Slopes, factors or addends, another one for each channel.
+const ROW: [f32; SHAPE[1]] = [0.25, 0.125, -0.5];
+
+#[test]
+fn functions_per_channel_are_tables() {
+    let tables = |op: &Op| matches!(op, Op::Tables(tables) if tables.axis == 1);
+    let one = |op: &Op| matches!(op, Op::Table(_));
+    macro_rules! by_row {
+        ($kind:ident, $first:literal) => {
+            (concat!(stringify!($kind), " ", $first), |b, [x, _]| {
+                let own = row(b, &ROW);
+                let [first, second] = if $first { [own, x] } else { [x, own] };
+                b.binary(BinaryKind::$kind, first, second)
+            })
+        };
+    }
+    let bodies: [(&str, Body); 8] = [
+        by_row!(PRelu, false),
+        by_row!(Mul, false),
+        by_row!(Mul, true),
+        by_row!(Add, false),
+        by_row!(Sub, true),
+        by_row!(Max, false),
+        by_row!(Min, true),
+        ("a web", |b, [x, same]| {
+            let (factors, addends) = (row(b, &ROW), row(b, &[0.25, 0.5, 1.0]));
+            let product = b.binary(BinaryKind::Mul, x, factors);
+            let sum = b.binary(BinaryKind::Add, product, addends);
+            let gate = b.unary(UnaryKind::Sigmoid, same);
+            b.binary(BinaryKind::Mul, sum, gate)
+        }),
+    ];
+    for (name, body) in bodies {
+        assert_eq!(integers(name, body, tables), 1, "{name}");
+    }
+    let alike: Body = |b, [x, _]| {
+        let own = row(b, &[0.5; SHAPE[1]]);
+        b.binary(BinaryKind::PRelu, x, own)
+    };
+    assert_eq!(integers("slopes that are all the same", alike, one), 1);
+    // Along two axes there is none.
+    let crossed: Body = |b, [x, _]| {
+        let (rows, columns) =
+            (row(b, &ROW), b.constant(&Tensor::f32(&[SHAPE[3]], &[0.5, 1.0, 2.0, 3.0, 4.0])));
+        let product = b.binary(BinaryKind::Mul, x, rows);
+        b.binary(BinaryKind::Add, product, columns)
+    };
+    assert_eq!(integers("two axes", crossed, |op| matches!(op, Op::Tables(_) | Op::Table(_))), 0);
+}
+
 /// x·½·(1 + erf(x/√2)), by way of how it is multiplied and divided.
 fn gelu(
     b: &mut GraphBuilder,

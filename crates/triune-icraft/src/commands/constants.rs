@@ -179,7 +179,7 @@ fn roles(command: &Command) -> Vec<(Addr, Role)> {
             (Opcode::QConv, "weights") => Role::Weights,
             (Opcode::QConv, "multiplier") => Role::Multiplier,
             (Opcode::QConv, "bias") => Role::Bias,
-            (Opcode::QConv | Opcode::Table, "table") => Role::Table,
+            (Opcode::QConv | Opcode::Table, "table") | (Opcode::Tables, "tables") => Role::Table,
             _ => Role::Data,
         };
         if addr.segment() == Program::CONSTANTS {

@@ -175,21 +175,27 @@ impl Emitter<'_> {
         self.constant(node.inputs.get(1).copied().flatten()?)?.scalar_f32()
     }
 
-    /// Slopes per channel.
+    /// A slope, or one for each index of an axis, which is the last one then.
     fn prelu(&mut self, node: &Node) -> Result<(), Error> {
         let (x, slopes) = (input(node, 0)?, input(node, 1)?);
         let dims = self.dims(x)?;
-        let wrong = || Error::unsupported(node, "its slopes are not one constant per channel");
+        let wrong = || Error::unsupported(node, "its slopes are not one constant, or one for each channel");
         let known = self.constant(slopes).ok_or_else(wrong)?;
-        let channels = if dims.rank() > 1 { dims[1] } else { 1 };
-        let fits = known.elements() == 1
-            || known.elements() == channels
-                && dims.rank() >= 2
-                && known.shape().rank() + 1 >= dims.rank()
-                && known.shape()[known.shape().rank() + 1 - dims.rank()] == channels;
-        let values = known.to_f32().filter(|_| fits).ok_or_else(wrong)?;
+        let values = known.to_f32().ok_or_else(wrong)?;
+        let form = if let [_] = *values {
+            self.form(x)?.unblocked()
+        } else {
+            let shape = known.shape();
+            let along = (0..shape.rank()).find(|&axis| shape[axis] == values.len()).ok_or_else(wrong)?;
+            let axis = (along + dims.rank()).checked_sub(shape.rank()).ok_or_else(wrong)?;
+            (dims[axis] == values.len()).then_some(()).ok_or_else(wrong)?;
+            Form::with_last(dims.rank(), axis)
+        };
         let alpha = self.row(&format!("{}:alpha", node.name), &values)?;
-        self.simple(node, "PReLU", vec![("alpha", Attribute::Value(alpha))])
+        let x = self.taken(node, 0, &form)?;
+        let y = self.made(node, 0, &form)?;
+        self.push("PReLU", &node.name, vec![Some(x)], vec![y], vec![("alpha", Attribute::Value(alpha))]);
+        Ok(())
     }
 
     pub(super) fn choose(&mut self, node: &Node) -> Result<(), Error> {

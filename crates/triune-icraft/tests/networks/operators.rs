@@ -209,7 +209,17 @@ pub(super) const KEPT: &[(&str, Build)] = &[
     ("one slope, and as many as channels", |b, y| {
         let (one, each) = (b.constant(&eighths(&[1])), b.constant(&eighths(&[4, 1, 1])));
         let each_of_batch = b.constant(&eighths(&[1, 4, 1, 1]));
-        vec![b.binary(B::PRelu, y, one), b.binary(B::PRelu, y, each), b.binary(B::PRelu, y, each_of_batch)]
+        // As many as there are channels, but along columns.
+        let (pairs, columns) = (reshape(b, y, &[1, 2, 30, 2]), b.constant(&eighths(&[2])));
+        let sequence = reshape(b, y, &[1, 4, 30]);
+        let of_sequence = b.constant(&eighths(&[4, 1]));
+        vec![
+            b.binary(B::PRelu, y, one),
+            b.binary(B::PRelu, y, each),
+            b.binary(B::PRelu, y, each_of_batch),
+            b.binary(B::PRelu, pairs, columns),
+            b.binary(B::PRelu, sequence, of_sequence),
+        ]
     }),
     ("functions within limits", |b, y| {
         let third = b.constant(&Naive::f32(&[], &[0.2]));
@@ -400,16 +410,11 @@ const REFUSED: &[(&str, &str, Build)] = &[
         let op = Op::BatchNormalization(ops::BatchNormalization { epsilon: 0.5 });
         vec![b.node(op, &[y, row, row, mean, row])]
     }),
-    ("PRelu", "its slopes are not one constant per channel", |b, y| {
-        let slopes = b.constant(&eighths(&[5]));
+    ("PRelu", "its slopes are not one constant, or one for each channel", |b, y| {
+        let slopes = b.constant(&eighths(&[4, 1, 5]));
         vec![b.binary(B::PRelu, y, slopes)]
     }),
-    // As many as there are channels, but along columns.
-    ("PRelu", "its slopes are not one constant per channel", |b, y| {
-        let (y, slopes) = (reshape(b, y, &[1, 2, 30, 2]), b.constant(&eighths(&[2])));
-        vec![b.binary(B::PRelu, y, slopes)]
-    }),
-    ("PRelu", "its slopes are not one constant per channel", |b, y| {
+    ("PRelu", "its slopes are not one constant, or one for each channel", |b, y| {
         let op = ops::Reduce { kind: ops::ReduceKind::Mean, axes: Some(vec![2, 3]), keep_dims: true };
         let slopes = b.node(Op::Reduce(op), &[y]);
         vec![b.binary(B::PRelu, y, slopes)]

@@ -1,7 +1,7 @@
 //! Functions of one operand: accuracy against f64, equal bits on every instruction set, tables.
 
 use crate::common::{gapped, indices, isas, same_bits};
-use triune_kernels::{Isa, Nhwc, Pool, table, unary};
+use triune_kernels::{Isa, Nhwc, Pool, table, tables, unary};
 use triune_tensor::function::UnaryKind;
 use triune_testing::Random;
 
@@ -194,6 +194,34 @@ fn tables_look_up_every_byte() {
             let mut y = vec![0; len];
             table(isa, &bytes, &x, map, &mut y, map, &Pool::new(2)).unwrap();
             assert!(x.iter().zip(&y).all(|(&x, &y)| y == bytes[usize::from(x)]), "{isa:?} {len}");
+        }
+    }
+}
+
+#[test]
+fn tables_of_channels_and_rows_look_up_every_byte() {
+    let mut random = Random(52);
+    let (input, output) = (gapped(2, [5, 7], 3, [1, 2, 3]), gapped(2, [5, 7], 3, [0, 4, 0]));
+    let x = random.bytes(input.span());
+    for (by_rows, count) in [(false, 3_usize), (true, 5)] {
+        let bytes: Vec<[u8; 256]> =
+            (0..count).map(|_| std::array::from_fn(|_| random.next() as u8)).collect();
+        for isa in isas() {
+            let (untouched, pool) = (0xa5, Pool::new(2));
+            let mut y = vec![untouched; output.span()];
+            tables(isa, &bytes, by_rows, &x, input, &mut y, output, &pool).unwrap();
+            let mut expected = vec![untouched; output.span()];
+            for (n, h, w, c) in indices(input) {
+                let table = &bytes[if by_rows { h } else { c }];
+                expected[output.offset(n, h, w) + c] = table[usize::from(x[input.offset(n, h, w) + c])];
+            }
+            assert_eq!(y, expected, "{isa:?} {by_rows}");
+            let refused = |count: usize, x: &[u8], y: &mut [u8]| {
+                tables(isa, &bytes[..count], by_rows, x, input, y, output, &pool).is_err()
+            };
+            assert!(refused(count - 1, &x, &mut y));
+            assert!(refused(count, &x[1..], &mut y));
+            assert!(refused(count, &x, &mut y[1..]));
         }
     }
 }

@@ -101,6 +101,7 @@ fn blocked_maps(program: &Program) -> usize {
         Command::QConv(c) => Some(c.output),
         Command::Pool(c) => Some(c.output),
         Command::Table(c) => Some(c.output),
+        Command::Tables(c) => Some(c.output),
         _ => None,
     });
     maps.filter(|map| map.blocks.is_some_and(|blocks| blocks.channels < map.c)).count()

@@ -302,6 +302,7 @@ fn rename(command: &mut Command, f: &mut dyn FnMut(Addr) -> Addr) {
         Command::GlobalPool(c) => vec![&mut c.input.addr, &mut c.output.addr],
         Command::Resize(c) => vec![&mut c.input.addr, &mut c.output.addr],
         Command::Table(c) => vec![&mut c.input.addr, &mut c.output.addr],
+        Command::Tables(c) => vec![&mut c.input.addr, &mut c.output.addr],
         other => panic!("{:?} is not known here", other.opcode()),
     };
     for addr in maps {

@@ -133,6 +133,7 @@ impl<'a> Step<'a> {
             Op::Unary(op) => self.unary(*op),
             Op::Clip(_) => self.clip(),
             Op::Table(op) => self.table(op),
+            Op::Tables(op) => self.tables(op),
             Op::Softmax(op) => self.softmax(*op),
             Op::LayerNorm(op) => self.layer_norm(*op),
             Op::Reduce(op) => self.reduce(op),

@@ -1,6 +1,6 @@
 //! Functions of one operand.
 
-use triune_graph::ops::{Table, Unary, UnaryKind};
+use triune_graph::ops::{Table, Tables, Unary, UnaryKind};
 use triune_tensor::DType;
 
 use super::{Step, epilogue::look_up};
@@ -200,6 +200,17 @@ impl Step<'_> {
         let values: Vec<i64> =
             x.integers().iter().map(|&q| i64::from(look_up(&op.table, q as i32, x.dtype(), to))).collect();
         Tensor::of_integers(to, &x.shape, &values)
+    }
+
+    pub(super) fn tables(&self, op: &Tables) -> Tensor {
+        let (x, to) = (self.input(0), self.result_dtype());
+        let inner: usize = x.shape[op.axis + 1..].iter().product();
+        let integers = x.integers();
+        let looked_up = integers.iter().enumerate().map(|(at, &q)| {
+            let table = &op.tables[at / inner % x.shape[op.axis]];
+            i64::from(look_up(table, q as i32, x.dtype(), to))
+        });
+        Tensor::of_integers(to, &x.shape, &looked_up.collect::<Vec<_>>())
     }
 }
 

@@ -277,6 +277,23 @@ impl Prepare for command::Table {
     }
 }
 
+impl Prepare for command::Tables {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        expect_dtype("input", self.input.dtype, EIGHT_BIT)?;
+        expect_dtype("output", self.output.dtype, EIGHT_BIT)?;
+        let count = if self.by_rows { self.input.h } else { self.input.c };
+        let tables = checker.byte_tables("tables", self.tables, count)?;
+        let input = checker.map("input", &self.input)?;
+        let output = checker.output_map("output", &self.output)?;
+        expect_same_extents("output", &output.nhwc, &input.nhwc)?;
+        let (from, to, isa, by_rows) = (input.nhwc, output.nhwc, checker.isa, self.by_rows);
+        let step = plain(move |[x, ..], write, pool| {
+            triune_kernels::tables(isa, &tables, by_rows, x, from, write, to, pool)
+        });
+        checker.finish([input.placed], &output.placed, true, step)
+    }
+}
+
 fn q16_table(checker: &Checker<'_>, command: &command::Table) -> Result<Prepared> {
     expect_dtype("output", command.output.dtype, SIXTEEN_BIT)?;
     let table = checker.q16_table("table", command.table)?;

@@ -7,7 +7,7 @@ use triune_device::{
         AddParams, ArgReduce, Binary, Convert, Copy, Dequantize, FBinary, FConv, FLogSoftmax, FMatMul, FNorm,
         FSoftmax, FTriple, FUnary, Fill, GlobalPool, IMatMul, Order, Pool, Put, QAdd, QConv, QMatMul, QMul,
         QNorm, QSoftmax, Quantize, QuantizeBy, Recurrence, Reduce, RequantTarget, Resize, Running, Select,
-        TMatMul, Table, Take, Warp, Weigh,
+        TMatMul, Table, Tables, Take, Warp, Weigh,
     },
 };
 use triune_tensor::{
@@ -220,6 +220,10 @@ pub(crate) fn funary() -> FUnary {
 
 pub(crate) fn table(dtype: DType) -> Table {
     Table { input: input(dtype, MAP), output: output(dtype, MAP), table: ZEROS }
+}
+
+pub(crate) fn tables(by_rows: bool) -> Tables {
+    Tables { input: input(DType::U8, MAP), output: output(DType::U8, MAP), tables: ZEROS, by_rows }
 }
 
 pub(crate) fn quantize(dtype: DType) -> Quantize {

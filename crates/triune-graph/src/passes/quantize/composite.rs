@@ -7,24 +7,23 @@ use triune_tensor::{DType, QuantParams, Rounding, Shape};
 
 use super::{
     super::rewrite::Rewriter,
+    operator::clip_limits,
     over,
     pattern::{dequantized, quantizer},
     table::{Quantized, integer},
 };
 use crate::{
-    Constant, Dim, Error, Graph, Node, Op, Quantization, Value, ValueId,
+    Constant, Error, Graph, Node, Op, Quantization, Value, ValueId,
     ops::{
-        AutoPad, Binary, BinaryKind, Conv, Epilogue, GlobalPool, LayerNorm, PoolKind, Reduce, ReduceKind,
-        Table, Unary, UnaryKind,
+        AutoPad, Binary, BinaryKind, GlobalPool, LayerNorm, PoolKind, Reduce, ReduceKind, Table, Tables,
+        Unary, UnaryKind,
     },
 };
 
 /// The one operator over integers that makes `real`, quantized as `to` says.
 pub(super) fn form(rewriter: &mut Rewriter<'_>, real: ValueId, to: Quantized) -> Option<Node> {
     to.is_byte().then_some(())?;
-    function(rewriter, real, to)
-        .or_else(|| normalization(rewriter, real, to))
-        .or_else(|| scaled(rewriter, real, to))
+    function(rewriter, real, to).or_else(|| normalization(rewriter, real, to))
 }
 
 fn name(rewriter: &Rewriter<'_>, real: ValueId) -> String {
@@ -70,27 +69,43 @@ const DEEPEST: usize = 24;
 struct Walk<'w, 'r> {
     rewriter: &'w Rewriter<'r>,
     source: Option<(ValueId, Quantized)>,
-    tables: HashMap<ValueId, Option<FloatTable>>,
+    /// The axis along which the function is another one for each index: how many axes lie from there to the last, itself counted,
+    /// and its extent.
+    axis: Option<(usize, usize)>,
+    tables: HashMap<ValueId, Option<FloatTables>>,
 }
 
-/// A function's results by the byte of its value.
-type FloatTable = Arc<[f32; 256]>;
+/// A function's results by the byte of its value; of one function, or of one for each index of an axis.
+type FloatTables = Arc<[[f32; 256]]>;
 
-/// A chain or a web of functions of one value of bytes and of constants: a table.
+/// Most functions that an operator has along an axis.
+const MOST_TABLES: usize = 4096;
+
+/// A chain or a web of functions of one value of bytes and of constants, of which there may be one per index of an axis: a table, or
+/// a table for each index.
 fn function(rewriter: &Rewriter<'_>, real: ValueId, to: Quantized) -> Option<Node> {
-    let mut walk = Walk { rewriter, source: None, tables: HashMap::new() };
+    let mut walk = Walk { rewriter, source: None, axis: None, tables: HashMap::new() };
     let results = walk.results(real, DEEPEST)?;
     let (source, from) = walk.source?;
-    (rewriter.value(real).fixed_shape()? == rewriter.value(source).fixed_shape()?).then_some(())?;
+    let shape = rewriter.value(source).fixed_shape()?;
+    (rewriter.value(real).fixed_shape()? == shape).then_some(())?;
     let rounding = rewriter.rounding();
-    let table = std::array::from_fn(|byte| to.params.quantize_by(rounding, results[byte], to.dtype) as u8);
-    let op = Op::Table(Table { table: Arc::new(table) });
+    let quantized =
+        |results: &[f32; 256]| results.map(|real| to.params.quantize_by(rounding, real, to.dtype) as u8);
+    let tables: Arc<[[u8; 256]]> = results.iter().map(quantized).collect();
+    let op = match (&*tables, walk.axis) {
+        ([first, others @ ..], _) if others.iter().all(|other| other == first) => {
+            Op::Table(Table { table: Arc::new(*first) })
+        }
+        (_, Some((behind, _))) => Op::Tables(Tables { tables, axis: shape.rank().checked_sub(behind)? }),
+        _ => return None,
+    };
     let quant = Some(Box::new(over(&[from], to)));
     Some(Node { quant, ..Node::new(name(rewriter, real), op, vec![Some(source)], Vec::new()) })
 }
 
 impl Walk<'_, '_> {
-    fn results(&mut self, real: ValueId, depth: usize) -> Option<FloatTable> {
+    fn results(&mut self, real: ValueId, depth: usize) -> Option<FloatTables> {
         if let Some(table) = self.tables.get(&real) {
             return table.clone();
         }
@@ -100,9 +115,9 @@ impl Walk<'_, '_> {
     }
 
     /// Each step is computed in f64 and rounded to f32.
-    fn computed(&mut self, real: ValueId, depth: usize) -> Option<FloatTable> {
-        if let Some(value) = scalar(self.rewriter, real) {
-            return Some(Arc::new([value; 256]));
+    fn computed(&mut self, real: ValueId, depth: usize) -> Option<FloatTables> {
+        if let Some(values) = self.constants(real) {
+            return Some(values.into_iter().map(|value| [value; 256]).collect());
         }
         if let Some((source, from)) = dequantized(self.rewriter, real) {
             let fits = from.is_byte() && self.rewriter.value(source).constant.is_none();
@@ -110,43 +125,89 @@ impl Walk<'_, '_> {
             (fits && same).then_some(())?;
             self.source = Some((source, from));
             let reals = |byte: usize| from.params.dequantize(integer(byte as u8, from.dtype));
-            return Some(Arc::new(std::array::from_fn(reals)));
+            return Some(Arc::new([std::array::from_fn(reals)]));
         }
         let depth = depth.checked_sub(1)?;
         let (_, node) = self.rewriter.producer(real)?;
         (node.quant.is_none() && self.rewriter.value(real).dtype == Some(DType::F32)).then_some(())?;
         match &node.op {
-            Op::Unary(Unary { kind }) => {
-                let x = self.results(operand(node, 0)?, depth)?;
-                Some(Arc::new(x.map(|x| kind.evaluate(f64::from(x)) as f32)))
+            Op::Unary(Unary { kind }) => self.mapped(operand(node, 0)?, depth, *kind),
+            Op::Clip(_) => {
+                let limits = clip_limits(self.rewriter, node)?;
+                self.mapped(operand(node, 0)?, depth, UnaryKind::Clip(limits))
             }
             Op::Binary(Binary { kind, epilogue }) if epilogue.post_ops.is_empty() => {
                 let step = arithmetic(*kind)?;
                 let (a, b) = (operand(node, 0)?, operand(node, 1)?);
                 let (a, b) = (self.results(a, depth)?, self.results(b, depth)?);
-                let results = |byte: usize| step(f64::from(a[byte]), f64::from(b[byte]));
-                let results: [Option<f64>; 256] = std::array::from_fn(results);
-                let whole = results.iter().all(Option::is_some);
-                whole.then(|| Arc::new(results.map(|real| real.unwrap_or(0.0) as f32)))
+                // One function serves every index.
+                let (all_a, all_b) = (a.iter().cycle(), b.iter().cycle());
+                let pairs = all_a.zip(all_b).take(a.len().max(b.len()));
+                pairs.map(|(a, b)| both(step, a, b)).collect()
             }
-            // A factor and an addend of one channel.
-            Op::Conv(_) => {
-                let (scale, shift) = point(self.rewriter, node, 1)?;
+            // Factors and addends per channel.
+            Op::Conv(op) => {
+                let (scale, shift) = point(self.rewriter, node, op.groups)?;
+                if op.groups > 1 {
+                    self.along(IMAGE_CHANNELS, op.groups)?;
+                }
                 let x = self.results(operand(node, 0)?, depth)?;
-                Some(Arc::new(x.map(|x| x * scale[0] + shift[0])))
+                let channels = scale.iter().zip(&shift).zip(x.iter().cycle());
+                Some(channels.map(|((scale, shift), x)| x.map(|x| x * scale + shift)).collect())
             }
             _ => None,
         }
     }
+
+    fn mapped(&mut self, x: ValueId, depth: usize, kind: UnaryKind) -> Option<FloatTables> {
+        let x = self.results(x, depth)?;
+        Some(x.iter().map(|x| x.map(|x| kind.evaluate(f64::from(x)) as f32)).collect())
+    }
+
+    /// A constant of one element, or of elements along one axis.
+    fn constants(&mut self, id: ValueId) -> Option<Vec<f32>> {
+        let count = count(self.rewriter, id).filter(|&count| 0 < count && count <= MOST_TABLES)?;
+        if count > 1 {
+            let shape = self.rewriter.value(id).fixed_shape()?;
+            let axis = shape.iter().position(|&extent| extent == count)?;
+            self.along(shape.rank() - axis, count)?;
+        }
+        floats(self.rewriter, id)
+    }
+
+    /// The one axis along which functions differ.
+    fn along(&mut self, behind: usize, count: usize) -> Option<()> {
+        let own = (behind, count);
+        (count <= MOST_TABLES && *self.axis.get_or_insert(own) == own).then_some(())
+    }
 }
 
+/// Axes of an image from that of its channels on.
+const IMAGE_CHANNELS: usize = 3;
+
+/// A function of two functions of one byte.
+fn both(step: Step, a: &[f32; 256], b: &[f32; 256]) -> Option<[f32; 256]> {
+    let mut results = [0.0; 256];
+    for (result, (&a, &b)) in results.iter_mut().zip(a.iter().zip(b)) {
+        *result = step(f64::from(a), f64::from(b))? as f32;
+    }
+    Some(results)
+}
+
+/// What two reals make, if f64 gives it with no more than one rounding to f32.
+type Step = fn(f64, f64) -> Option<f64>;
+
 /// Functions of two reals that f64 gives with no more than one rounding to f32.
-fn arithmetic(kind: BinaryKind) -> Option<fn(f64, f64) -> Option<f64>> {
+fn arithmetic(kind: BinaryKind) -> Option<Step> {
     Some(match kind {
         BinaryKind::Add => |a, b| Some(a + b),
         BinaryKind::Sub => |a, b| Some(a - b),
         BinaryKind::Mul => |a, b| Some(a * b),
         BinaryKind::Div => |a, b| Some(a / b),
+        BinaryKind::PRelu => |a, b| Some(if a < 0.0 { a * b } else { a }),
+        // Of what is no number, each runtime makes what it likes.
+        BinaryKind::Max => |a, b| (!a.is_nan() && !b.is_nan()).then(|| a.max(b)),
+        BinaryKind::Min => |a, b| (!a.is_nan() && !b.is_nan()).then(|| a.min(b)),
         BinaryKind::Pow => |a, b| match b {
             0.5 => Some(a.sqrt()),
             1.0 => Some(a),
@@ -156,111 +217,6 @@ fn arithmetic(kind: BinaryKind) -> Option<fn(f64, f64) -> Option<f64>> {
         },
         _ => return None,
     })
-}
-
-// ---- factors and addends per channel ----
-
-/// x·scale + shift per channel of an image: a depthwise 1×1 convolution whose weights are ±127 of a scale of their own, so that
-/// nothing but the addend is rounded.
-pub(super) fn scaled(rewriter: &mut Rewriter<'_>, real: ValueId, to: Quantized) -> Option<Node> {
-    let shape = rewriter.value(real).fixed_shape()?;
-    // One channel's are a function.
-    let &[_, channels, _, _] = &*shape else { return None };
-    (channels > 1).then_some(())?;
-    let Affine { source, from, scale, shift } = affine(rewriter, real, channels)?;
-    let same = rewriter.value(source).fixed_shape()? == shape;
-    (to.is_byte() && same).then_some(())?;
-    let (mut weights, mut scales, mut addends) = (Vec::new(), Vec::new(), Vec::new());
-    for (&scale, &shift) in scale.iter().zip(&shift) {
-        // The addend counts steps of this size, and has to fit.
-        let room = shift.abs() / (from.params.scale * (1 << 30) as f32);
-        let none = to.params.scale / from.params.scale / 127.0;
-        let step = (scale.abs() / 127.0).max(room);
-        let step = if step > 0.0 { step } else { none };
-        (step.is_normal() && scale.is_finite() && shift.is_finite()).then_some(())?;
-        weights.push((scale / step).round_ties_even().clamp(-127.0, 127.0) as i8);
-        scales.push(step);
-        addends.push(rewriter.rounding().round(shift / (from.params.scale * step)) as i32);
-    }
-    let mut constant = |constant: Constant, what: &str| {
-        let dims = constant.shape().iter().map(|&dim| Dim::Fixed(dim)).collect();
-        let stem = format!("{}.{what}", rewriter.value(real).name);
-        let dtype = Some(constant.dtype());
-        rewriter.add_value(Value { dtype, shape: Some(dims), constant: Some(constant), ..Value::named(stem) })
-    };
-    let weights = constant(Constant::from_i8(Shape::from([channels, 1, 1, 1]), &weights)?, "weights");
-    let addends = constant(Constant::from_i32(Shape::from([channels]), &addends)?, "bias");
-    let op = Op::Conv(Box::new(Conv {
-        kernel: Some([1; 2]),
-        stride: [1; 2],
-        dilation: [1; 2],
-        pad: [0; 4],
-        auto_pad: AutoPad::Explicit,
-        groups: channels,
-        epilogue: Epilogue::default(),
-    }));
-    let quant = Quantization {
-        operands: vec![Some(from.params)],
-        weights: scales.into(),
-        dtype: to.dtype,
-        result: to.params,
-    };
-    let inputs = vec![Some(source), Some(weights), Some(addends)];
-    Some(Node { quant: Some(Box::new(quant)), ..Node::new(name(rewriter, real), op, inputs, Vec::new()) })
-}
-
-/// source·scale + shift per index of axis 1.
-struct Affine {
-    source: ValueId,
-    from: Quantized,
-    scale: Vec<f32>,
-    shift: Vec<f32>,
-}
-
-/// A dequantized value of bytes, maybe times one constant, maybe plus one; or a normalization that became a convolution.
-fn affine(rewriter: &Rewriter<'_>, real: ValueId, channels: usize) -> Option<Affine> {
-    let (_, node) = rewriter.producer(real)?;
-    let base = |id: ValueId| {
-        let (source, from) = dequantized(rewriter, id)?;
-        (from.is_byte() && rewriter.value(source).constant.is_none()).then_some((source, from))
-    };
-    match &node.op {
-        Op::Conv(_) => {
-            let (scale, shift) = point(rewriter, node, channels)?;
-            let (source, from) = base(operand(node, 0)?)?;
-            Some(Affine { source, from, scale, shift })
-        }
-        Op::Binary(Binary { kind, epilogue }) if epilogue.post_ops.is_empty() && node.quant.is_none() => {
-            let ends = [operand(node, 0)?, operand(node, 1)?];
-            let (x, row) =
-                (0..2).find_map(|at| Some((ends[1 - at], channel_row(rewriter, ends[at], channels)?)))?;
-            match kind {
-                BinaryKind::Sub => {
-                    let (source, from) = base(x)?;
-                    let (sign, shift) = if x == ends[0] {
-                        (1.0, row.iter().map(|addend| -addend).collect())
-                    } else {
-                        (-1.0, row)
-                    };
-                    Some(Affine { source, from, scale: vec![sign; channels], shift })
-                }
-                BinaryKind::Mul => {
-                    let (source, from) = base(x)?;
-                    Some(Affine { source, from, scale: row, shift: vec![0.0; channels] })
-                }
-                BinaryKind::Add => {
-                    if let Some((source, from)) = base(x) {
-                        return Some(Affine { source, from, scale: vec![1.0; channels], shift: row });
-                    }
-                    let inner = rewriter.producer(x)?.1;
-                    matches!(&inner.op, Op::Binary(Binary { kind: BinaryKind::Mul, .. })).then_some(())?;
-                    Some(Affine { shift: row, ..affine(rewriter, x, channels)? })
-                }
-                _ => None,
-            }
-        }
-        _ => None,
-    }
 }
 
 /// Factors and addends of a depthwise 1×1 convolution over reals, which a normalization becomes that nothing takes in.
@@ -277,13 +233,6 @@ fn point(rewriter: &Rewriter<'_>, node: &Node, channels: usize) -> Option<(Vec<f
         None => vec![0.0; channels],
     };
     Some((elements(weights)?, shift))
-}
-
-/// A constant of an element per channel of an image.
-fn channel_row(rewriter: &Rewriter<'_>, id: ValueId, channels: usize) -> Option<Vec<f32>> {
-    let shape = rewriter.value(id).fixed_shape()?;
-    let along = shape.rank() >= 3 && shape[shape.rank() - 3] == channels;
-    (along && shape.elements()? == channels).then(|| floats(rewriter, id))?
 }
 
 // ---- normalizations ----

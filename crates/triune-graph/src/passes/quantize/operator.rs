@@ -49,12 +49,8 @@ fn try_lower(rewriter: &mut Rewriter<'_>, index: usize) -> Option<()> {
 fn limited(rewriter: &mut Rewriter<'_>, node: &Node, meaning: Quantized) -> Option<(usize, Node)> {
     let limits = limits(rewriter, node, meaning)?;
     let (before, mut operator) = private_producer(rewriter, node.inputs.first().copied()??)?;
-    let value = operator.outputs[0]?;
-    let mut replacement = match epilogue_mut(&mut operator.op) {
-        Some(_) => integer_form(rewriter, &operator, meaning),
-        None => None,
-    }
-    .or_else(|| composite::scaled(rewriter, value, meaning))?;
+    epilogue_mut(&mut operator.op)?;
+    let mut replacement = integer_form(rewriter, &operator, meaning)?;
     let (low, high) = meaning.dtype.int_range()?;
     if i64::from(limits[0]) > low || i64::from(limits[1]) < high {
         epilogue_mut(&mut replacement.op)?.post_ops.push(PostOp::Clamp { limits });
@@ -94,7 +90,7 @@ fn limits(rewriter: &Rewriter<'_>, node: &Node, meaning: Quantized) -> Option<[i
     (low <= high).then(|| [low, high].map(|limit| meaning.params.quantize_by(rounding, limit, meaning.dtype)))
 }
 
-fn clip_limits(rewriter: &Rewriter<'_>, node: &Node) -> Option<[f32; 2]> {
+pub(super) fn clip_limits(rewriter: &Rewriter<'_>, node: &Node) -> Option<[f32; 2]> {
     let limit = |operand: usize, default| match node.inputs.get(operand).copied().flatten() {
         Some(id) => rewriter.value(id).constant.as_ref()?.scalar_f32(),
         None => Some(default),
