@@ -148,7 +148,8 @@ def quantize(
     to quantization noise ratio is at least `bound` dB.
 
     `preprocess`, which says how pictures become inputs, and `labels`, names of the classes, are stored in the file (default:
-    what `model` says), for `triune.Session`, `triune.batch.predict` and the command line. With `input_format`, ``rgb8``,
+    what `model` says), for `triune.Session`, `triune.batch.predict` and the command line. A model that takes no images refuses
+    `preprocess`. With `input_format`, ``rgb8``,
     ``bgr8``, ``gray8`` or ``yuyv``, the file's input becomes uint8 (N, H, W, C), and `preprocess` a part of the graph; samples
     stay those of `model`.
 
@@ -181,6 +182,7 @@ def quantize(
         options,
         quiet=True,
         info=info,
+        asked="" if preprocess is None else "preprocess",
         input_format=input_format,
     )
     for warning in result.warnings:
@@ -197,11 +199,13 @@ def quantize_file(
     *,
     quiet: bool,
     info: ModelInfo | None = None,
+    asked: str = "",
     input_format: Format | None = None,
 ) -> QuantizationResult:
     """Do what `quantize` says, without issuing warnings; unless `quiet`, onnxruntime's own are shown.
 
-    `info` is what the file is to say; None: what the source says.
+    `info` is what the file is to say; None: what the source says. `asked` names what a caller says of images with it, which a
+    model that takes none refuses.
     """
     try:
         import onnx  # noqa: F401
@@ -218,7 +222,7 @@ def quantize_file(
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = {value.name: Expected.of(value) for value in model.graph.input if value.name not in constants}
     said = ModelInfo.of_model(source) if info is None else info
-    said.check((each.name, each.dtype.name, each.shape or ()) for each in inputs.values())
+    said.check([(each.name, each.dtype.name, each.shape or ()) for each in inputs.values()], asked)
     checked = Samples(samples, inputs, say)
     with scratch() as folder, _hushed(quiet):
         try:
