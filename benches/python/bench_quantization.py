@@ -4,8 +4,9 @@
 
 The models and photos are those of the test data folder (TRIUNE_TEST_DATA, or the folder `shared` beside the checkout); the
 photos are cut, turned over and lit in other ways, by a seed of their own for calibration. Both quantizers see the same samples,
-both models run in onnxruntime at its default level. MobileNet's float model is its int8 file with the rounding taken out. The
-detectors end in boxes and scores: their decode is added to the graph here.
+both models run in onnxruntime with exact products of bytes, so that the table does not depend on the machine. MobileNet's
+float model is its int8 file with the rounding taken out. The detectors end in boxes and scores: their decode is added to the
+graph here.
 
 A classifier's row has the photos with the same best class, a detector's the boxes of float (score 0.3 and above) that are found
 with an intersection over union of 0.9 and a score within 0.05, and those found with 0.5. The exit status is 1 if Triune's
@@ -35,6 +36,7 @@ from PIL import Image, ImageEnhance, ImageOps
 
 import triune
 from triune._detections import BoxOutputs, Detections, find_box_outputs, match
+from triune.quantization._statistics import exact_session
 
 ROOT = Path(__file__).resolve().parents[2]
 Array = npt.NDArray[Any]
@@ -221,12 +223,8 @@ def augmented(images: Sequence[Picture], count: int, seed: int) -> list[Picture]
 
 
 def run(model: Path, samples: Sequence[dict[str, Array]]) -> list[dict[str, Array]]:
-    """Return a model's outputs for each sample, from onnxruntime at its default level, and the same on every machine."""
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    # Without it, sums of two products of bytes end at 16 bits on machines without VNNI.
-    options.add_session_config_entry("session.x64quantprecision", "1")
-    session = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    """Return a model's outputs for each sample, from onnxruntime, the same on every machine."""
+    session = exact_session(str(model))
     names = [value.name for value in session.get_outputs()]
     return [dict(zip(names, session.run(names, sample), strict=True)) for sample in samples]
 

@@ -81,8 +81,9 @@ def compile(
     16, then symmetric. A model in QDQ form has a width of its own.
 
     `preprocess`, which says how pictures become inputs, and `labels`, names of the classes, go into the package's
-    ``model_info.json`` (default: what `model` says). A model that takes no images refuses `preprocess`. With `input_format`, ``rgb8``, ``bgr8``, ``gray8`` or ``yuyv``, the package
-    takes uint8 (N, H, W, C), and `preprocess` becomes a part of its ``preprocess_graph.onnx``.
+    ``model_info.json`` (default: what `model` says). A model that takes no images refuses `preprocess`. With `input_format`,
+    ``rgb8``, ``bgr8``, ``gray8`` or ``yuyv``, the package takes uint8 (N, H, W, C), and `preprocess` becomes a part of its
+    ``preprocess_graph.onnx``.
 
     With `imagemake`, which Icraft's documents for buyi can have, logic beside the accelerator makes its operand of a picture's
     bytes: from ``adapted`` on the input is uint8, and `preprocess` is in the attributes of `customop::ImageMake`. `input_format`

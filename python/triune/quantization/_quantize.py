@@ -149,9 +149,8 @@ def quantize(
 
     `preprocess`, which says how pictures become inputs, and `labels`, names of the classes, are stored in the file (default:
     what `model` says), for `triune.Session`, `triune.batch.predict` and the command line. A model that takes no images refuses
-    `preprocess`. With `input_format`, ``rgb8``,
-    ``bgr8``, ``gray8`` or ``yuyv``, the file's input becomes uint8 (N, H, W, C), and `preprocess` a part of the graph; samples
-    stay those of `model`.
+    `preprocess`. With `input_format`, ``rgb8``, ``bgr8``, ``gray8`` or ``yuyv``, the file's input becomes uint8 (N, H, W, C),
+    and `preprocess` a part of the graph; samples stay those of `model`.
 
     The result is checked against the float model on some of the samples: an output that is spoiled is told by
     `triune.errors.QuantizationWarning`.
