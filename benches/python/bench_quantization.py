@@ -1,11 +1,12 @@
 """How often quantized models answer as in float: Triune's quantizer beside ONNX Runtime's static one, as a Markdown table.
 
-    python benches/python/bench_quantization.py [--photos 500] [--calibration 104] [--models squeezenet ...] [--bounds 36]
+    python benches/python/bench_quantization.py [--photos 500] [--calibration 104] [--models yolox ...] [--bounds 36] [--ways]
 
 The models and photos are those of the test data folder (TRIUNE_TEST_DATA, or the folder `shared` beside the checkout); the
 photos are cut, turned over and lit in other ways, by a seed of their own for calibration. Both quantizers see the same samples,
-both models run in onnxruntime at its default level. MobileNet's float model is its int8 file with the rounding taken out. The
-detectors end in boxes and scores: their decode is added to the graph here.
+both models run in onnxruntime with exact products of bytes, so that the table does not depend on the machine. MobileNet's
+float model is its int8 file with the rounding taken out. The detectors end in boxes and scores: their decode is added to the
+graph here.
 
 A classifier's row has the photos with the same best class, a detector's the boxes of float (score 0.3 and above) that are found
 with an intersection over union of 0.9 and a score within 0.05, and those found with 0.5. The exit status is 1 if Triune's
@@ -35,10 +36,22 @@ from PIL import Image, ImageEnhance, ImageOps
 
 import triune
 from triune._detections import BoxOutputs, Detections, find_box_outputs, match
+from triune.quantization._statistics import exact_session
 
 ROOT = Path(__file__).resolve().parents[2]
 Array = npt.NDArray[Any]
 Picture = Image.Image
+
+WAYS: dict[str, dict[str, Any]] = {
+    "minmax": {"method": "minmax"},
+    "percentile": {"method": "percentile"},
+    "entropy": {"method": "entropy"},
+    "u8": {"act": "u8"},
+    "s16": {"act": "s16"},
+    "not equalized": {"equalize": False},
+    "biases not corrected": {"bias_correction": False},
+}
+"""Other choices than the defaults, by what rows call them."""
 
 SCORE = 0.3
 """Of boxes that count."""
@@ -221,10 +234,8 @@ def augmented(images: Sequence[Picture], count: int, seed: int) -> list[Picture]
 
 
 def run(model: Path, samples: Sequence[dict[str, Array]]) -> list[dict[str, Array]]:
-    """Return a model's outputs for each sample, from onnxruntime with its defaults."""
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    session = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    """Return a model's outputs for each sample, from onnxruntime, the same on every machine."""
+    session = exact_session(str(model))
     names = [value.name for value in session.get_outputs()]
     return [dict(zip(names, session.run(names, sample), strict=True)) for sample in samples]
 
@@ -309,8 +320,13 @@ def data_folder() -> Path:
     return Path(os.environ.get("TRIUNE_TEST_DATA") or ROOT.parent / "shared")
 
 
-def measure(case: Case, data: Path, scratch: Path, count: int, calibration: int, bounds: Sequence[float]) -> bool:
-    """Print the rows of a model; return whether Triune's quantizer does at least as well as the other one."""
+def measure(
+    case: Case, data: Path, scratch: Path, count: int, calibration: int, ways: dict[str, dict[str, Any]]
+) -> bool:
+    """Print the rows of a model, the default's and those of other ways.
+
+    Returns whether Triune's quantizer does at least as well as the other one.
+    """
     model = case.make(data, scratch)
     originals = photos(data, case.photos)
     samples = [{case.input: case.prepare(image)} for image in augmented(originals, calibration, seed=100)]
@@ -329,15 +345,13 @@ def measure(case: Case, data: Path, scratch: Path, count: int, calibration: int,
         "ONNX Runtime, static", quantize_static(model, scratch / "theirs.onnx", samples), time.perf_counter() - start, 0
     )
     best = 0.0
-    for bound in (None, *bounds):
+    for way, options in {"": {}, **ways}.items():
         start = time.perf_counter()
-        mixed: dict[str, Any] = {} if bound is None else {"mixed": "float", "bound": bound}
-        result = triune.quantize(model, calibration=samples, output=scratch / "ours.onnx", **mixed)
+        result = triune.quantize(model, calibration=samples, output=scratch / "ours.onnx", **options)
         products = {node.name for node in onnx.load(result.path).graph.node if node.op_type in ("Conv", "Gemm")}
         spared = sum(name in products for name, why in result.kept_float.items() if "mixed" in why)
-        how = "Triune" if bound is None else f"Triune, mixed, {bound:g} dB"
-        ours = row(how, result.path, time.perf_counter() - start, spared)
-        best = ours.share if bound is None else best
+        ours = row(f"Triune, {way}" if way else "Triune", result.path, time.perf_counter() - start, spared)
+        best = best if way else ours.share
     return best >= theirs.share
 
 
@@ -348,7 +362,10 @@ def main() -> int:
     parser.add_argument("--calibration", type=int, default=104)
     parser.add_argument("--models", nargs="+", choices=[case.name for case in CASES], default=[c.name for c in CASES])
     parser.add_argument("--bounds", nargs="*", type=float, default=[], metavar="DB", help="rows with mixed=float, too")
+    parser.add_argument("--ways", action="store_true", help=f"rows with {', '.join(WAYS)}, too")
     arguments = parser.parse_args()
+    ways = {f"mixed, {bound:g} dB": {"mixed": "float", "bound": bound} for bound in arguments.bounds}
+    ways |= WAYS if arguments.ways else {}
     print(f"Triune {triune.__version__}, ONNX Runtime {ort.__version__}, {arguments.photos} photos\n")
     print("| model | quantizer | same | share | boxes at IoU 0.5 | added | products in float | seconds |")
     print("|---|---|---|---|---|---|---|---|")
@@ -357,9 +374,7 @@ def main() -> int:
         if case.name in arguments.models:
             with tempfile.TemporaryDirectory() as scratch:
                 data = data_folder()
-                good &= measure(
-                    case, data, Path(scratch), arguments.photos, arguments.calibration, tuple(arguments.bounds)
-                )
+                good &= measure(case, data, Path(scratch), arguments.photos, arguments.calibration, ways)
     return 0 if good else 1
 
 

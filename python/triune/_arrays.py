@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any, BinaryIO
+import zipfile
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,15 @@ from triune._masked import MASKED, is_masked
 from triune._text import short
 from triune.errors import ArgumentError, FileError
 
-__all__ = ["array_of_file", "arrays_of_file", "model_integers", "operand", "reals_at_border", "target"]
+__all__ = [
+    "array_of_file",
+    "arrays_of_file",
+    "model_integers",
+    "operand",
+    "reals_at_border",
+    "shapes_of_file",
+    "target",
+]
 
 _ARCHIVE = b"PK"
 """How a .npz begins, whatever is in it; NumPy tells the kinds apart by this and not by the name."""
@@ -70,6 +79,36 @@ def arrays_of_file(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[Any]]:
     return _loaded(path, archive=True)
 
 
+def shapes_of_file(path: str | os.PathLike[str]) -> dict[str, tuple[int, ...]] | None:
+    """Return the shapes of the arrays of a .npz file by name, of the one of a .npy file as ``""``; its elements stay unread.
+
+    None of a file that cannot be read so: reading it whole says why.
+    """
+    try:
+        with opened(path) as file:
+            begin = file.read(len(_ARCHIVE))
+            file.seek(0)
+            if begin != _ARCHIVE:
+                return {"": _header(file)[0]}
+            shapes = {}
+            with zipfile.ZipFile(file) as archive:
+                for name in archive.namelist():
+                    with archive.open(name) as member:
+                        shapes[name.removesuffix(".npy")] = _header(member)[0]
+            return shapes
+    except Exception:
+        # As above, and of later versions, which are of names of fields.
+        return None
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Read what a .npy file says of its array. Raises ValueError, or KeyError for versions that are of names of fields."""
+    version = np.lib.format.read_magic(file)
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    shape, _, dtype = readers[version](file)
+    return shape, dtype
+
+
 def _loaded(path: str | os.PathLike[str], archive: bool) -> dict[str, npt.NDArray[Any]]:
     try:
         with opened(path) as file:
@@ -102,11 +141,12 @@ def _loaded(path: str | os.PathLike[str], archive: bool) -> dict[str, npt.NDArra
 
 def _check_length(file: BinaryIO) -> None:
     """Raise ValueError if a .npy file states an array of more bytes than it has, for which NumPy would ask for memory."""
-    version = np.lib.format.read_magic(file)
-    # Later versions are of names of fields alone, and no numbers.
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    if version in readers:
-        shape, _, dtype = readers[version](file)
+    try:
+        shape, dtype = _header(file)
+    except KeyError:
+        # Names of fields are no numbers.
+        pass
+    else:
         stated = math.prod(shape) * dtype.itemsize
         there = os.fstat(file.fileno()).st_size - file.tell()
         # Objects are pickled, and refused for that; what is in /proc says no size.
@@ -176,7 +216,8 @@ def _converted(what: str, array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.
 def _inexact(array: npt.NDArray[Any], result: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return which integers are others as floats. Those that a float's digits hold are not looked at one by one."""
     most = 1 << (np.finfo(result.dtype).nmant + 1)
-    far = (array > most) | (array < -most)
+    # Of a number, too, numpy would make no array.
+    far = np.asarray((array > most) | (array < -most))
     pairs = zip(result[far].tolist(), array[far].tolist(), strict=True)
     far[far] = [not math.isinf(real) and int(real) != integer for real, integer in pairs]
     return far

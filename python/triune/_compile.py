@@ -18,7 +18,7 @@ from triune import _native
 from triune._detpost import DetPost, put_detpost
 from triune._files import scratch
 from triune._kinds import ONNX, misread
-from triune._model_info import ModelInfo
+from triune._model_info import Inputs, ModelInfo, described
 from triune._report import Compilation, CompileReport
 from triune._session import Feeds
 from triune._targets import target_of
@@ -81,8 +81,9 @@ def compile(
     16, then symmetric. A model in QDQ form has a width of its own.
 
     `preprocess`, which says how pictures become inputs, and `labels`, names of the classes, go into the package's
-    ``model_info.json`` (default: what `model` says). With `input_format`, ``rgb8``, ``bgr8``, ``gray8`` or ``yuyv``, the package
-    takes uint8 (N, H, W, C), and `preprocess` becomes a part of its ``preprocess_graph.onnx``.
+    ``model_info.json`` (default: what `model` says). A model that takes no images refuses `preprocess`. With `input_format`,
+    ``rgb8``, ``bgr8``, ``gray8`` or ``yuyv``, the package takes uint8 (N, H, W, C), and `preprocess` becomes a part of its
+    ``preprocess_graph.onnx``.
 
     With `imagemake`, which Icraft's documents for buyi can have, logic beside the accelerator makes its operand of a picture's
     bytes: from ``adapted`` on the input is uint8, and `preprocess` is in the attributes of `customop::ImageMake`. `input_format`
@@ -103,6 +104,7 @@ def compile(
             # Of who called `compile`: behind this function, `build` and `compile`.
             warnings.warn(warning, QuantizationWarning, stacklevel=4)
 
+    stored, inputs = described(Path(model))
     return build(
         model,
         target,
@@ -115,7 +117,9 @@ def compile(
         bits=bits,
         quantization=quantization,
         tell=tell,
-        info=ModelInfo(preprocess, tuple(labels)).over(ModelInfo.of_model(Path(model))),
+        info=ModelInfo(preprocess, tuple(labels)).over(stored),
+        inputs=inputs,
+        asked="" if preprocess is None else "preprocess",
         input_format=input_format,
         imagemake=imagemake,
         detpost=DetPost(float(detpost)) if isinstance(detpost, int | float) else detpost,
@@ -138,12 +142,15 @@ def build(
     quantization: QuantizationOptions | None = None,
     tell: Callable[[QuantizationResult], None] = lambda _: None,
     info: ModelInfo | None = None,
+    inputs: Inputs | None = None,
+    asked: str = "",
     input_format: Format | None = None,
     imagemake: bool = False,
     detpost: DetPost | None = None,
 ) -> Compilation:
     """Do what `compile` says; unless `quiet`, onnxruntime's own warnings are shown. `tell` is told how a model was quantized.
 
+    `inputs` are the model's, None for one that cannot be read; `asked` is as `quantize_file` has it.
     `policy` and `on_chip_bytes` choose the feature maps that stay on chip, as in `_native.compile`.
     """
     say = progress or (lambda _: None)
@@ -202,8 +209,8 @@ def build(
     if taken:
         raise FileError(f"{folder}: expected a directory for the package, got a file")
 
-    if said.preprocess is not None and calibration is None:
-        said.check_file(source)
+    if inputs is not None and calibration is None:
+        said.check(inputs, asked)
     # ImageMake takes the picture; nothing is put in front of the graph then.
     pictures, input_format = input_format, None if imagemake else input_format
 
@@ -261,7 +268,15 @@ def build(
         quantized = room / "quantized.onnx"
         tell(
             quantize_file(
-                source, quantized, calibration, say, options, quiet=quiet, info=said, input_format=input_format
+                source,
+                quantized,
+                calibration,
+                say,
+                options,
+                quiet=quiet,
+                info=said,
+                asked=asked,
+                input_format=input_format,
             )
         )
         said = ModelInfo.of_model(quantized)

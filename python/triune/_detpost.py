@@ -123,6 +123,8 @@ class _Graph:
     def __init__(self, model: Any) -> None:
         import onnx
 
+        from triune.quantization._model import node_names, tensor_names
+
         self._model, self._graph = model, model.graph
         self._constants = {tensor.name: tensor for tensor in model.graph.initializer}
         self._producers = {name: node for node in model.graph.node for name in node.output if name}
@@ -136,7 +138,7 @@ class _Graph:
             value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
             for value in (*inferred.graph.value_info, *inferred.graph.output)
         }
-        self._taken = {name for node in model.graph.node for name in (*node.input, *node.output)} | set(self._constants)
+        self._taken = tensor_names(model.graph) | node_names(model.graph)
 
     # ---- finding
 
@@ -270,10 +272,9 @@ class _Graph:
         return name
 
     def _free(self, name: str) -> str:
-        while name in self._taken:
-            name += "_"
-        self._taken.add(name)
-        return name
+        from triune.quantization._model import unused
+
+        return unused(name, self._taken)
 
     def is_wide(self, head: _Head) -> bool:
         """Return whether a head's integers have 16 bits."""

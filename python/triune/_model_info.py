@@ -7,7 +7,7 @@ look for.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +17,10 @@ from triune.errors import ArgumentError, Error
 if TYPE_CHECKING:
     from triune.batch import Preprocess
 
-__all__ = ["FILE", "ModelInfo", "labels_of"]
+__all__ = ["FILE", "Inputs", "ModelInfo", "check_images", "described", "labels_of"]
+
+Inputs = Sequence[tuple[str, str, Sequence[int | str]]]
+"""Name, dtype and shape of each input of a model; open extents have names."""
 
 FILE = "model_info.json"
 """Its name in a package."""
@@ -52,16 +55,7 @@ class ModelInfo(NamedTuple):
 
         Raises ArgumentError if what it says is damaged.
         """
-        from triune import _native
-
-        try:
-            properties = _native.Session(path).metadata["properties"]
-        except Error:
-            return cls()
-        try:
-            return cls.of_properties(properties)
-        except ArgumentError as error:
-            raise ArgumentError(f"{path}: {error}") from None
+        return described(path)[0]
 
     @classmethod
     def of_package(cls, folder: Path) -> ModelInfo:
@@ -93,13 +87,20 @@ class ModelInfo(NamedTuple):
         """Return this, and where it says nothing, what the other says."""
         return ModelInfo(other.preprocess if self.preprocess is None else self.preprocess, self.labels or other.labels)
 
-    def check(self, inputs: Iterable[tuple[str, str, Sequence[int | str]]]) -> None:
-        """Check that how pictures become an input fits a model with these inputs (name, dtype, shape), if any takes pictures.
+    def check(self, inputs: Inputs, asked: str = "") -> None:
+        """Check that how pictures become an input fits a model with these inputs, if any takes pictures.
 
-        Raises ArgumentError.
+        With `asked`, which names who says how, one has to. Raises ArgumentError.
         """
         if self.preprocess is None:
             return
+        if asked:
+            check_images(asked, inputs, self.preprocess)
+            ((name, dtype, shape),) = inputs
+            height_width = self.preprocess.size
+            if height_width is not None and self.preprocess.frame(name, dtype, shape) is None:
+                told = f"{dtype} ({', '.join(map(str, shape))})"
+                raise ArgumentError(short(f"size: input {name!r} is {told}, of which {height_width} is no (H, W)"))
         fault: ArgumentError | None = None
         for name, dtype, shape in inputs:
             frame = self.preprocess.frame(name, dtype, shape)
@@ -113,16 +114,6 @@ class ModelInfo(NamedTuple):
                 return
         if fault is not None:
             raise fault
-
-    def check_file(self, path: Path) -> None:
-        """Do what `check` does with an ONNX file's inputs; nothing with one that cannot be read."""
-        from triune import _native
-
-        try:
-            inputs = _native.Session(path).inputs
-        except Error:
-            return
-        self.check(inputs)
 
     def note(self, model: Any) -> None:
         """Write it down in an `onnx.ModelProto`."""
@@ -148,6 +139,45 @@ class ModelInfo(NamedTuple):
         if self.preprocess is not None:
             found["preprocess"] = self.preprocess.to_dict()
         write_text(path, json.dumps(found, ensure_ascii=False, indent=2) + "\n")
+
+
+def described(path: Path) -> tuple[ModelInfo, Inputs | None]:
+    """Return what an ONNX file's metadata say, and its inputs, from opening it once.
+
+    Nothing, and None, of one that cannot be read, as who takes it says what is wrong. Raises ArgumentError if what it says is
+    damaged.
+    """
+    from triune import _native
+
+    try:
+        session = _native.Session(path)
+        properties, inputs = session.metadata["properties"], session.inputs
+    except Error:
+        return ModelInfo(), None
+    try:
+        return ModelInfo.of_properties(properties), inputs
+    except ArgumentError as error:
+        raise ArgumentError(f"{path}: {error}") from None
+
+
+def check_images(asked: str, inputs: Inputs, how: Preprocess | None) -> None:
+    """Check that a model with these inputs takes images at all, of whatever height and width where it leaves them open.
+
+    `asked` names the options that say how images become inputs, and `how` is what they say, or what was said before.
+
+    Raises ArgumentError.
+    """
+    from triune.batch._pictures import Frame
+
+    pairs = how is not None and how.color == "yuyv"
+    why = f"it has {len(inputs)} inputs, which come from arrays"
+    if len(inputs) == 1:
+        name, dtype, shape = inputs[0]
+        extents = [extent if isinstance(extent, int) else 8 for extent in shape]
+        if Frame.of(name, dtype, extents, None, pairs=pairs) is not None:
+            return
+        why = f"input {name!r} is {dtype} ({', '.join(map(str, shape))})"
+    raise ArgumentError(short(f"{asked}: the model takes no images{' of yuyv' if pairs else ''}: {why}"))
 
 
 def labels_of(path: Path) -> tuple[str, ...]:

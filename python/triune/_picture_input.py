@@ -30,6 +30,8 @@ def put_picture_input(model: Any, format: Format, how: Preprocess) -> Preprocess
     """
     import onnx
 
+    from triune.quantization._model import node_names, tensor_names, unused
+
     graph = model.graph
     constants = {tensor.name for tensor in graph.initializer}
     inputs = [value for value in graph.input if value.name not in constants]
@@ -53,10 +55,9 @@ def put_picture_input(model: Any, format: Format, how: Preprocess) -> Preprocess
     if frame.channels == 1 and format != "gray8":
         raise ArgumentError(f"{where}: input {name!r} has one channel, which is gray8, got {format}")
     how.check(frame)
-    real = f"{name}_real"
-    taken = {each for node in graph.node for each in (*node.input, *node.output)} | constants
-    while real in taken:
-        real += "_"
+    # Subgraphs see what is around them, so that their names are taken, too.
+    taken, called = tensor_names(graph), node_names(graph)
+    real = unused(f"{name}_real", taken)
     for node in graph.node:
         _rename(node, name, real)
     for output in graph.output:
@@ -65,12 +66,13 @@ def put_picture_input(model: Any, format: Format, how: Preprocess) -> Preprocess
     nodes: list[Any] = []
 
     def put(kind: str, *operands: str, **attributes: Any) -> str:
-        made = f"{real}_{len(nodes)}"
-        nodes.append(onnx.helper.make_node(kind, operands, [made], f"{made}_{kind}", **attributes))
+        made = unused(f"{real}_{len(nodes)}", taken)
+        label = unused(f"{made}_{kind}", called)
+        nodes.append(onnx.helper.make_node(kind, operands, [made], label, **attributes))
         return made
 
     def constant(values: Any, dtype: Any = np.float32) -> str:
-        made = f"{real}_constant_{len(graph.initializer)}"
+        made = unused(f"{real}_constant_{len(graph.initializer)}", taken)
         graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(values, dtype), made))
         return made
 

@@ -15,6 +15,7 @@ __all__ = [
     "as_array",
     "first_rows",
     "given",
+    "has_rows",
     "joined",
     "keys_of",
     "maps_of",
@@ -163,6 +164,14 @@ def first_rows(value: Any, kept: int, step: int) -> Any:
         isinstance(value, list) and maps_of(value) is not None
     )
     return value[:kept] if rows and len(value) == step else value
+
+
+def has_rows(shape: Sequence[int | str]) -> bool:
+    """Return whether the first axis of a model's input, whose open extents have names, is that of the images.
+
+    A number has none, and a vector whose length the model states has its elements along its only axis; a length of 1 is a batch.
+    """
+    return len(shape) > 1 or (len(shape) == 1 and (shape[0] == 1 or not isinstance(shape[0], int)))
 
 
 def joined(name: str, values: list[Any], shape: Sequence[int | str], step: int) -> Any:

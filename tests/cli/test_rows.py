@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ import numpy as np
 import pytest
 
 import triune
+from triune.batch import predict
 from triune.cli import main
 from triune.cli.data import Input
 from triune.cli.rows import runs
+from triune.errors import ArgumentError
 
 onnx = pytest.importorskip("onnx")
 
@@ -182,3 +185,181 @@ def test_arrays_for_other_numbers_of_runs(arrays: dict[str, Array], what: str, w
     with pytest.raises(ValueError, match="expected") as raised:
         runs(arrays, [X, V], what=what)
     assert words in str(raised.value)
+
+
+def scaled(path: Path, x: list[int | str], k: list[int | str] | None = None) -> Path:
+    """Write a model of x · 2, or x · k, as output y, and for an x without a batch with one in front as z."""
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    inputs = [helper.make_tensor_value_info("x", kind, x)]
+    constants = []
+    if k is None:
+        constants.append(onnx.numpy_helper.from_array(np.float32(2), "k"))
+    else:
+        inputs.append(helper.make_tensor_value_info("k", kind, k))
+    nodes = [helper.make_node("Mul", ["x", "k"], ["y"])]
+    outputs = [helper.make_tensor_value_info("y", kind, x)]
+    if not x or (len(x) == 1 and isinstance(x[0], int)):
+        constants.append(onnx.numpy_helper.from_array(np.array([0]), "front"))
+        nodes.append(helper.make_node("Unsqueeze", ["y", "front"], ["z"]))
+        outputs.append(helper.make_tensor_value_info("z", kind, [1, *x]))
+    graph = helper.make_graph(nodes, "g", inputs, outputs, constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    return path
+
+
+SHAPES: list[tuple[list[int | str], list[int | str] | None]] = [
+    ([], None),
+    ([5], None),
+    ([1], None),
+    (["N"], None),
+    ([1, 5], None),
+    ([3, 5], None),
+    (["N", 5], None),
+    (["N", "S"], None),
+    ([1, 2, 5], None),
+    (["N", 2, 5], None),
+    (["N", 3, 4, 6], None),
+    ([5], []),
+    ([5], [5]),
+    (["N", 5], []),
+    ([1, 5], [5]),
+]
+
+
+@pytest.mark.parametrize("count", [0, 1, 4], ids=["as one", "one of a stack", "a stack"])
+@pytest.mark.parametrize(("x", "k"), SHAPES)
+def test_tables_have_the_rows_of_files_that_run(
+    x: list[int | str], k: list[int | str] | None, count: int, tmp_path: Path
+) -> None:
+    """`predict` takes the arrays that `run` does, .npy and .npz, and has a row of its table for each image or run."""
+    model = scaled(tmp_path / "model.onnx", x, k)
+    random = np.random.default_rng(4)
+    whole = not x or (len(x) == 1 and x != [1] and isinstance(x[0], int))
+    own = [each if isinstance(each, int) else 5 for each in (x if whole else x[1:])]
+    shape = own if not count else [count, *own]
+    arrays = {"x": random.standard_normal(shape).astype(np.float32)}
+    if k is not None:
+        # The same for all.
+        arrays["k"] = random.standard_normal([int(each) for each in k]).astype(np.float32)
+    np.savez(tmp_path / "in.npz", **arrays)
+    files = [tmp_path / "in.npz"]
+    if k is None:
+        np.save(tmp_path / "in.npy", arrays["x"])
+        files.append(tmp_path / "in.npy")
+    stack = arrays["x"] if count else arrays["x"][None]
+    expected = stack * arrays.get("k", np.float32(2))
+    for file in files:
+        found = list(predict(model, file, outputs=["y"]))
+        names = [str(file)] if count < 2 else [f"{file}#{index}" for index in range(count)]
+        assert [each.source for each in found] == names
+        for each, wanted in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(each.outputs["y"], wanted)
+        if count or whole:
+            # That a file holds one image without its axis is for `predict` alone.
+            ran = result([model, "--input", file], tmp_path)
+            np.testing.assert_array_equal(ran if count > 1 or not whole else ran.reshape(1, *own), expected)
+        if whole:
+            # A batch of 1 in front of what a vector gives is none of its own.
+            found = list(predict(model, file, outputs=["z"]))
+            np.testing.assert_array_equal([each.outputs["z"] for each in found], expected)
+
+
+def test_files_of_arrays_as_programs_write_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Doubles become the model's floats, as they do for `run`; what a dtype does not hold is refused, and so are other shapes."""
+    model = scaled(tmp_path / "model.onnx", ["N", 5], [])
+    folder = tmp_path / "files"
+    folder.mkdir()
+    rows = np.arange(10.0).reshape(2, 5)
+    np.savez(folder / "a.npz", x=rows, k=np.int64(3))
+    np.savez(folder / "b.npz", x=rows[0], k=np.float32(2))
+    command = ["predict", str(model), str(folder), "--top", "0", "--outputs", "y", "--format", "jsonl"]
+    assert main(command) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["source"] for each in found] == [f"{folder}/a.npz#0", f"{folder}/a.npz#1", f"{folder}/b.npz"]
+    np.testing.assert_array_equal([each["y"] for each in found], [rows[0] * 3, rows[1] * 3, rows[0] * 2])
+    np.save(folder / "c.npy", rows)
+    np.savez(folder / "d.npz", x=rows)
+    np.savez(folder / "e.npz", x=rows, k=np.ones(3, np.float32))
+    np.savez(folder / "f.npz", x=rows[:0], k=np.float32(2))
+    np.savez(folder / "g.npz", x=rows * 1e300, k=np.float32(2))
+    np.savez(folder / "h.npz", x=rows[:, :4], k=np.float32(2))
+    (folder / "i.npz").write_bytes(b"PK no archive")
+    assert main([*command, "--on-error", "skip"]) == 0
+    said = capsys.readouterr()
+    assert [json.loads(line)["source"] for line in said.out.splitlines()] == [each["source"] for each in found]
+    for file, message in (
+        ("c.npy", "expected a .npz file with the arrays x, k, got .npy"),
+        ("d.npz", "expected an array for each of the inputs 'x', 'k', got 'x'"),
+        ("e.npz", "expected the same number of items in each array, got 2 in 'x', 3 in 'k'"),
+        ("f.npz", "expected at least one item, got none"),
+        ("g.npz#1", "input 'x': expected values that float32 has, got 5e+300 (float64)"),
+        ("h.npz#1", "input 'x': expected shape (5,) without the batch, got (4,)"),
+        ("i.npz", "not an array file that can be read: "),
+    ):
+        assert f"left out {folder}/{file}: {message}" in said.err
+
+
+def test_models_that_have_no_items(tmp_path: Path) -> None:
+    """What has no batch in common is refused, with what takes it."""
+    for x, k, options, message in (
+        ([5], None, {"batch": 2}, r"^batch: expected 1, as input x float32 \(5\) has no axis of items, got 2$"),
+        (
+            [3, 5],
+            [5],
+            {},
+            r"input k float32 \(5\) is one for all 3 items of a run; call triune\.Session\.run for each$",
+        ),
+        ([3, 5], [1, 5], {}, r"^model: its inputs x float32 \(3, 5\), k float32 \(1, 5\) have no batch in common$"),
+        (
+            [0, 5],
+            None,
+            {},
+            r"have a batch of 0, which takes no items; export the model with a batch of 1, or an open one$",
+        ),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            predict(scaled(tmp_path / "model.onnx", list(x), k and list(k)), [], **options)
+
+
+def test_images_need_extents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A model that leaves them open takes arrays of any, but no image: it was scaled to one pixel."""
+    image = pytest.importorskip("PIL.Image")
+    pytest.importorskip("onnxruntime")
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    weights = np.random.default_rng(0).normal(size=(4, 3, 3, 3)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])],
+        "g",
+        [helper.make_tensor_value_info("x", kind, ["N", 3, "H", "W"])],
+        [helper.make_tensor_value_info("y", kind, ["N", 4, "H", "W"])],
+        [onnx.numpy_helper.from_array(weights, "w")],
+    )
+    model, fixed, picture = (str(tmp_path / name) for name in ("model.onnx", "fixed.onnx", "picture.png"))
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), model)
+    pixels = np.random.default_rng(1).integers(0, 255, (6, 8, 3), np.uint8)
+    image.fromarray(pixels).save(picture)
+    for command in (
+        ["run", model, "--input", picture],
+        ["quantize", model, "--calibrate", picture, "-o", str(tmp_path / "out")],
+        ["compile", model, "--calibrate", picture, "-o", str(tmp_path / "out")],
+        ["compare", model, model, "--inputs", picture],
+        ["predict", model, picture],
+    ):
+        assert main(command) == 1, command
+        error = capsys.readouterr().err
+        assert "input 'x': the model leaves open how large an image is (" in error, command
+        assert "triune convert MODEL.onnx FIXED.onnx --shape x=N,N,N,N" in error, command
+    assert not (tmp_path / "out").exists()
+    # As the cure says.
+    assert main(["convert", model, fixed, "--shape", "x=1,3,6,8"]) == 0
+    x = np.ascontiguousarray((pixels / np.float32(255)).transpose(2, 0, 1)[None], np.float32)
+    np.save(tmp_path / "x.npy", x)
+    wanted = triune.Session(model).run({"x": x})[0]
+    for arguments in ([fixed, "--input", picture], [fixed, "--input", tmp_path / "x.npy"]):
+        np.testing.assert_array_equal(result(arguments, tmp_path), wanted)
+    # Arrays are as large as they are.
+    np.testing.assert_array_equal(result([model, "--input", tmp_path / "x.npy"], tmp_path), wanted)
+    capsys.readouterr()
+    np.save(tmp_path / "x.npy", x[:, :2])
+    assert main(["run", model, "--input", str(tmp_path / "x.npy")]) == 1
+    assert "input 'x': expected shape (N, 3, H, W), got (1, 2, 6, 8)" in capsys.readouterr().err

@@ -281,6 +281,38 @@ def test_a_mixture_meets_its_bound(tmp_path: Path, mixed: str) -> None:
         triune.quantize(model, **options, mixed=mixed, bound=900)
 
 
+@pytest.mark.parametrize("opens", [True, False], ids=["exactly", "as it stands"])
+def test_a_mixture_is_the_same_on_every_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opens: bool) -> None:
+    """What is tried is multiplied exactly: without VNNI, onnxruntime's sums of two products of bytes end at 16 bits otherwise.
+
+    Where onnxruntime does not open a model so, its graph stands as it is.
+    """
+    import onnxruntime
+
+    plain = onnxruntime.InferenceSession
+    asked: list[str] = []
+
+    def recorded(model: bytes, options: Any, **named: Any) -> Any:
+        kinds = {node.op_type for node in onnx.load_from_string(model).graph.node}
+        stands = options.graph_optimization_level == onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        try:
+            exact = options.get_session_config_entry("session.x64quantprecision") == "1"
+        except RuntimeError:
+            exact = False
+        if exact and not opens:
+            raise RuntimeError("Attempt to replace the existing tensor")
+        if "QuantizeLinear" in kinds:
+            asked.append("exact" if exact else "as it stands" if stands else "neither")
+        return plain(model, options, **named)
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", recorded)
+    model = segmenter(tmp_path / "float.onnx")
+    triune.quantize(model, calibration=samples(8), output=tmp_path / "q.onnx", mixed="float", bound=12)
+    assert len(asked) > 1
+    # The last is the check of what is written.
+    assert set(asked[:-1]) == {"exact" if opens else "as it stands"}
+
+
 def test_options_that_there_are_not(tmp_path: Path) -> None:
     model = segmenter(tmp_path / "float.onnx")
     some: dict[str, Any] = {"calibration": samples(1), "output": tmp_path / "q.onnx"}

@@ -17,12 +17,13 @@ import numpy.typing as npt
 from triune import _native
 from triune._depth import eight_bits
 from triune._files import UnreadableItem, opened
+from triune._text import short
 from triune.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["ANIMATIONS", "FORMATS", "SUFFIXES", "Format", "Frame", "Preprocess", "frames_of"]
+__all__ = ["ANIMATIONS", "FORMATS", "SUFFIXES", "Format", "Frame", "Preprocess", "frames_of", "left_open"]
 
 SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 """Endings of files that are taken for pictures."""
@@ -331,6 +332,16 @@ class Preprocess:
         left, top = (width - inner[0]) / 2, (height - inner[1]) / 2
         # Rounding must not lead outside.
         return (max(0.0, left), max(0.0, top), min(float(width), left + inner[0]), min(float(height), top + inner[1]))
+
+
+def left_open(name: str, dtype: str, shape: Sequence[int | str]) -> str:
+    """Return what is wrong with an input that takes images of any height or width, and the cure; nothing of another."""
+    if Frame.of(name, dtype, [each if isinstance(each, int) else 8 for each in shape], None) is None:
+        return ""
+    return short(
+        f"input {name!r}: the model leaves open how large an image is ({', '.join(map(str, shape))}); state its extents: triune "
+        f"convert MODEL.onnx FIXED.onnx --shape {name}=N,N,N,N"
+    )
 
 
 def frames_of(path: str | os.PathLike[str]) -> Iterator[tuple[int, Image.Image]]:

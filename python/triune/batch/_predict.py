@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from triune._arrays import array_of_file, operand
+from triune._arrays import array_of_file, arrays_of_file, operand
 from triune._files import UnreadableItem
 from triune._session import ModelSource, Session, ValueInfo
 from triune._text import nearest, short
-from triune._values import are_strings
-from triune.batch._pictures import Preprocess
-from triune.batch._sources import Broken, files_of, items_of
+from triune._values import are_strings, has_rows
+from triune.batch._pictures import Preprocess, left_open
+from triune.batch._sources import ARRAYS, Broken, Row, files_of, items_of
 from triune.errors import ArgumentError, Error, FileError, ForkedError
 
 if TYPE_CHECKING:
@@ -220,13 +220,16 @@ def predict(
 ) -> Predictions:
     """Run a model over many pictures or arrays; return an iterator over the predictions, in the source's order.
 
-    `model` is a `triune.Session`, whose weights are shared, or what one is made of. `source` is a folder (all pictures and
-    ``.npy`` files below it, by name), a file, a glob pattern, an array (its first axis is gone along), or any iterable, a
-    generator too: of paths, bytes of picture files, `PIL.Image.Image`, arrays without the batch's axis (uint8 pictures (H, W, C),
-    or what the model takes), or for several inputs dicts of arrays by name. A file or path that is a video (extra ``video``)
-    gives its pictures, named ``FILE#NUMBER``; one that is a ``.parquet`` table its rows, of `column` (default: ``bytes``,
-    ``image`` or ``path``, the first that there is; a dict from input to column for several inputs): bytes of pictures, paths, or
-    lists of numbers, named by the column ``path`` or their number.
+    `model` is a `triune.Session`, whose weights are shared, or what one is made of. `source` is a folder (all pictures and files
+    of arrays, ``.npy`` and ``.npz``, below it, by name), a file, a glob pattern, an array (its first axis is gone along), or any
+    iterable, a generator too: of paths, bytes of picture files, `PIL.Image.Image`, arrays without the batch's axis (uint8
+    pictures (H, W, C), or what the model takes), or for several inputs dicts of arrays by name. An input that is a number, or a
+    vector whose length the model states, has no batch: items are the whole of it, one to a run.
+
+    A file of arrays has those of one item, or with an axis in front of several, named ``FILE#NUMBER``; a ``.npz`` has them by the
+    inputs' names. A file or path that is a video (extra ``video``) gives its pictures, named so, too; one that is a ``.parquet``
+    table its rows, of `column` (default: ``bytes``, ``image`` or ``path``, the first that there is; a dict from input to column
+    for several inputs): bytes of pictures, paths, or lists of numbers, named by the column ``path`` or their number.
 
     `workers` threads (default: one per CPU that this process may use) each take batches from the file to the result, with a
     session of their own on `threads`. `batch` items make a run (default: what the model fixes, else 4; 1 where shapes
@@ -250,7 +253,7 @@ def predict(
     count = _count("workers", workers, _cpus())
     session = model if isinstance(model, Session) else Session(model, threads=threads)
     plan = Plan(session, threads, batch, preprocess, outputs, top_k, labels_of(labels))
-    items, total = items_of(source, plan.takes_pictures, column)
+    items, total = items_of(source, plan.takes_pictures, column, plan.items_in)
     return Predictions(plan, items, total, _Options(count, on_error, progress))
 
 
@@ -278,6 +281,7 @@ class Plan:
         self._session = session
         self._threads = threads
         self._inputs = inputs
+        self._rows = [has_rows(given.shape) for given in inputs]
         self._own = None if isinstance(preprocess, Preprocess) or preprocess is None else preprocess
         info = session.info
         usual = info.preprocess or Preprocess.default(inputs[0].dtype)
@@ -330,25 +334,44 @@ class Plan:
         return Columns(min(self._top, classes), self._labels is not None, columns)
 
     def _is_batched(self, info: ValueInfo) -> bool:
-        """Return whether an output's first axis is the batch, by what the model says: a lone 1 may be anything."""
-        return info.shape[:1] == self._inputs[0].shape[:1]
+        """Return whether an output's first axis is the batch, by what the model says: a lone 1 may be anything.
+
+        Where no input has that axis, 1 is a batch, as it is where results of several runs are put together.
+        """
+        first = next((given.shape[:1] for given, rows in zip(self._inputs, self._rows, strict=True) if rows), (1,))
+        return info.shape[:1] == first
 
     def _fixed_shapes(self) -> list[tuple[int, ...]] | None:
         """Return the extents of every input but the batch's, None where some are open."""
         if self._frame is not None:
             return [self._frame.shape]
-        shapes = [tuple(each for each in info.shape[1:] if isinstance(each, int)) for info in self._inputs]
-        exact = all(
-            len(shape) == len(info.shape) - 1 and info.shape != ("...",)
-            for shape, info in zip(shapes, self._inputs, strict=True)
-        )
-        return shapes if exact else None
+        own = [info.shape[rows:] for info, rows in zip(self._inputs, self._rows, strict=True)]
+        shapes = [tuple(each for each in shape if isinstance(each, int)) for shape in own]
+        known = all(info.shape != ("...",) for info in self._inputs)
+        return shapes if known and list(map(len, shapes)) == list(map(len, own)) else None
 
     def _batch_size(self, asked: int | None) -> int:
-        fixed = {info.shape[0] for info in self._inputs if info.shape and isinstance(info.shape[0], int)}
-        if len(fixed) > 1 or not all(info.shape for info in self._inputs):
+        of_rows = [info for info, rows in zip(self._inputs, self._rows, strict=True) if rows]
+        whole = next((info for info, rows in zip(self._inputs, self._rows, strict=True) if not rows), None)
+        fixed = {info.shape[0] for info in of_rows if isinstance(info.shape[0], int)}
+        if len(fixed) > 1:
             raise ArgumentError(f"model: its inputs {', '.join(map(_described, self._inputs))} have no batch in common")
         size = int(fixed.pop()) if fixed else None
+        if size == 0:
+            raise ArgumentError(
+                f"model: its inputs {', '.join(map(_described, self._inputs))} have a batch of 0, which takes no items; export "
+                "the model with a batch of 1, or an open one"
+            )
+        if whole is not None:
+            if size is not None and size > 1:
+                raise ArgumentError(
+                    f"model: input {_described(whole)} is one for all {size} items of a run; call triune.Session.run for each"
+                )
+            if asked is not None and _count("batch", asked, 1) > 1:
+                raise ArgumentError(
+                    f"batch: expected 1, as input {_described(whole)} has no axis of items, got {asked}"
+                )
+            return 1
         if asked is None:
             return size or (1 if self._shapes is None else _BATCH)
         count = _count("batch", asked, 1)
@@ -391,16 +414,21 @@ class Plan:
             raise item.error
         value = item if self._own is None else self._own(item)
         if self._shapes is not None and self._local.buffers is None:
-            shapes = zip(self._inputs, self._shapes, strict=True)
+            shapes = zip(self._inputs, self._rows, self._shapes, strict=True)
             self._local.buffers = {
-                info.name: np.full((self.batch, *shape), "" if info.kind == "strings" else 0, info.dtype)
-                for info, shape in shapes
+                info.name: np.full(
+                    (self.batch, *shape) if rows else shape, "" if info.kind == "strings" else 0, info.dtype
+                )
+                for info, rows, shape in shapes
             }
         if self._frame is not None and self._is_picture(value):
             self._how.fill_in(value, self._frame, self._local.buffers[self._frame.name][row])
             return {}
-        if isinstance(value, str | os.PathLike):
-            value = _array_file(Path(value))
+        of_file = isinstance(value, str | os.PathLike | Row)
+        if isinstance(value, Row):
+            value = value.value
+        elif isinstance(value, str | os.PathLike):
+            value = self._of_file(Path(value))
         given = value if isinstance(value, Mapping) else {self._inputs[0].name: value}
         if set(given) != {info.name for info in self._inputs}:
             names = ", ".join(repr(info.name) for info in self._inputs)
@@ -410,26 +438,79 @@ class Plan:
             array = given[info.name]
             if info.kind == "strings" and are_strings(array):
                 array = array.astype(object)
-            array = operand(f"input {info.name!r}", array, np.dtype(info.dtype), False)
+            # What wrote a file had its own idea of floats; a program says what it means.
+            array = operand(f"input {info.name!r}", array, np.dtype(info.dtype), of_file)
+            if of_file and array.shape[:1] == (1,) and array.ndim - 1 == self._rank(index):
+                array = array[0, ...]
+            rows = self._rows[index]
             if self._shapes is None:
-                feeds[info.name] = array[None]
+                feeds[info.name] = array[None] if rows else array
                 continue
             if array.shape != self._shapes[index]:
-                expected = f"shape {self._shapes[index]} without the batch"
+                expected = f"shape {self._shapes[index]}{' without the batch' if rows else ''}"
                 raise ArgumentError(f"input {info.name!r}: expected {expected}, got {array.shape}")
-            self._local.buffers[info.name][row] = array
+            self._local.buffers[info.name][row if rows else ...] = array
         return feeds
+
+    def _rank(self, index: int) -> int | None:
+        """Return how many axes an item has of an input, None where the model leaves that open."""
+        if self._frame is not None:
+            return len(self._frame.shape)
+        shape = self._inputs[index].shape
+        return None if shape == ("...",) else len(shape) - self._rows[index]
+
+    def items_in(self, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, set[str]] | None:
+        """Return how many items arrays of a file hold, by their shapes, and which arrays have one for each; None for one item.
+
+        An array may have an axis in front of an item's own. One of an input without a batch may be the same for all.
+
+        Raises ArgumentError if they hold none, or different numbers.
+        """
+        if self._own is not None or ("" in shapes and len(self._inputs) > 1):
+            # Files are what its function takes; one array is none of several inputs.
+            return None
+        stacks: dict[str, int] = {}
+        for index, (info, rows) in enumerate(zip(self._inputs, self._rows, strict=True)):
+            name = info.name if info.name in shapes else ""
+            more = len(shapes[name]) - rank if name in shapes and (rank := self._rank(index)) is not None else -1
+            if more == 1:
+                stacks[name] = shapes[name][0]
+            elif more or rows:
+                # One item, or something that reading it says what is wrong with.
+                return None
+        counts = set(stacks.values())
+        if len(counts) > 1:
+            told = ", ".join(f"{count} in {name!r}" for name, count in stacks.items())
+            raise ArgumentError(f"expected the same number of items in each array, got {told}")
+        if counts == {0}:
+            raise ArgumentError("expected at least one item, got none")
+        return None if counts <= {1} else (counts.pop(), set(stacks))
+
+    def _of_file(self, path: Path) -> Array | dict[str, Array]:
+        """Return what a file of arrays holds."""
+        kind = path.suffix.lower()
+        if kind not in ARRAYS:
+            # Of those with a size, pictures were taken.
+            if len(self._inputs) == 1 and (fault := left_open(*self._inputs[0])):
+                raise ArgumentError(f"{fault}, or give a Preprocess with a size")
+            raise ArgumentError(f"expected a {' or '.join(sorted(ARRAYS))} file, as the model takes no pictures")
+        if kind == ".npz":
+            return arrays_of_file(path)
+        if len(self._inputs) > 1:
+            names = ", ".join(info.name for info in self._inputs)
+            raise ArgumentError(f"expected a .npz file with the arrays {names}, got .npy")
+        return array_of_file(path)
 
     def _is_picture(self, value: Any) -> bool:
         """Tell pictures from arrays that are what the model takes already."""
         if isinstance(value, str | os.PathLike):
-            return Path(value).suffix.lower() != ".npy"
+            return Path(value).suffix.lower() not in ARRAYS
         if isinstance(value, np.ndarray):
             frame = self._frame
             exact = frame is not None and value.dtype == frame.dtype and value.shape == frame.shape
             color = value.ndim == 2 or (value.ndim == 3 and value.shape[2] in (1, 3, 4))
             return not exact and value.dtype == np.uint8 and color
-        return not isinstance(value, Mapping)
+        return not isinstance(value, Mapping | Row)
 
     def _split(self, good: Sequence[Item], found: Sequence[Any]) -> Iterator[Prediction]:
         """Yield each item's part of a batch's results."""
@@ -478,12 +559,6 @@ class Columns(NamedTuple):
     labelled: bool
     outputs: list[tuple[str, str, int | None, str]]
     """Name, dtype, number of axes, None where it is not known, and kind."""
-
-
-def _array_file(path: Path) -> Array:
-    if path.suffix.lower() != ".npy":
-        raise ArgumentError("expected a .npy file, as the model takes no pictures")
-    return array_of_file(path)
 
 
 def labels_of(labels: str | os.PathLike[str] | Sequence[str] | None) -> Sequence[str] | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
+from triune._arrays import array_of_file, arrays_of_file, shapes_of_file
 from triune._files import UnreadableItem
 from triune._text import nearest
 from triune._video import SUFFIXES as VIDEOS
@@ -14,7 +15,7 @@ from triune._video import Video, is_video
 from triune.batch._pictures import SUFFIXES
 from triune.errors import ArgumentError, Error, FileError
 
-__all__ = ["COLUMNS", "Broken", "files_of", "items_of"]
+__all__ = ["ARRAYS", "COLUMNS", "Broken", "ItemsIn", "Row", "files_of", "items_of"]
 
 COLUMNS = ("bytes", "image", "path")
 """Where tables have their items if nobody says: what Hugging Face's, and Ray's readers call them."""
@@ -23,6 +24,14 @@ _ROWS = 64
 """Rows of a table that are in memory at a time."""
 
 _TABLE = ".parquet"
+
+ARRAYS = frozenset({".npy", ".npz"})
+"""Endings of files of arrays."""
+
+ItemsIn = Callable[[Mapping[str, tuple[int, ...]]], tuple[int, set[str]] | None]
+"""From the shapes of a file's arrays to the number of items in it, and the names of the arrays that have a row for each.
+
+None for a file that is an item. Raises ArgumentError where arrays have different numbers."""
 
 
 class Broken:
@@ -33,13 +42,24 @@ class Broken:
         self.error = error
 
 
+class Row:
+    """An item of a file's arrays: by name, or of a .npy file the one."""
+
+    def __init__(self, value: Any) -> None:
+        """Take it."""
+        self.value = value
+
+
 def items_of(
-    source: Any, pictures: bool, column: str | Mapping[str, str] | None
+    source: Any, pictures: bool, column: str | Mapping[str, str] | None, items_in: ItemsIn | None = None
 ) -> tuple[Iterator[tuple[str, Any]], int | None]:
-    """Return names and items of a source, and how many there are, if that is known."""
+    """Return names and items of a source, and how many there are, if that is known.
+
+    Without `items_in`, files of arrays are items.
+    """
     if isinstance(source, str | os.PathLike):
         files = files_of(os.fsdecode(source), pictures)
-        return _each(files, column), _count(files)
+        return _each(files, column, items_in), _count(files, items_in)
     if isinstance(source, bytes | Mapping) or not isinstance(source, Iterable):
         raise ArgumentError(
             f"source: expected a folder, file, pattern, array or iterable of items, got {type(source).__name__}; "
@@ -47,39 +67,71 @@ def items_of(
         )
     total: int | None = len(source) if isinstance(source, Sized) else None
     if isinstance(source, Sequence) and all(isinstance(item, str | os.PathLike) for item in source):
-        total = _count([os.fsdecode(item) for item in source])
-    return _each(source, column), total
+        total = _count([os.fsdecode(item) for item in source], items_in)
+    return _each(source, column, items_in), total
 
 
-def _holds_many(item: Any) -> bool:
-    return isinstance(item, str | os.PathLike) and (
-        is_video(item) or os.path.splitext(os.fspath(item))[1].lower() == _TABLE
-    )
+def _ending(path: str | os.PathLike[str]) -> str:
+    return os.path.splitext(os.fsdecode(path))[1].lower()
 
 
-def _each(source: Iterable[Any], column: str | Mapping[str, str] | None) -> Iterator[tuple[str, Any]]:
+def _holds_many(item: str | os.PathLike[str]) -> bool:
+    return is_video(item) or _ending(item) == _TABLE
+
+
+def _stack(item: str | os.PathLike[str], items_in: ItemsIn | None) -> tuple[int, set[str]] | None:
+    """Return what `items_in` says of a file of arrays, None of others. Raises ArgumentError as it does."""
+    if items_in is None or _ending(item) not in ARRAYS:
+        return None
+    shapes = shapes_of_file(item)
+    return None if shapes is None else items_in(shapes)
+
+
+def _each(
+    source: Iterable[Any], column: str | Mapping[str, str] | None, items_in: ItemsIn | None
+) -> Iterator[tuple[str, Any]]:
     """Yield the items, and of a file that holds many all of them."""
     for index, item in enumerate(source):
         if not isinstance(item, str | os.PathLike):
             yield str(index), item
             continue
         name = os.fsdecode(item)
-        if not _holds_many(item):
-            yield name, item
-            continue
         try:
+            stack = _stack(item, items_in)
+            if stack is not None:
+                yield from _of_stack(name, *stack)
+                continue
+            if not _holds_many(item):
+                yield name, item
+                continue
             yield from _frames(name) if is_video(item) else _rows(name, column)
         except Error as error:
             # In its place: what was read before it stays, and what comes behind goes on, if bad items are skipped.
             yield name, Broken(error)
 
 
-def _count(files: Sequence[str]) -> int | None:
+def _of_stack(file: str, count: int, stacked: set[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the items of arrays with a row for each."""
+    archive = _ending(file) == ".npz"
+    arrays = arrays_of_file(file) if archive else {"": array_of_file(file)}
+    for number in range(count):
+        # Arrays of a number, too, not numbers.
+        rows: dict[str, Any] = {
+            name: array[number, ...] if name in stacked else array for name, array in arrays.items()
+        }
+        yield f"{file}#{number}", Row(rows if archive else rows[""])
+
+
+def _count(files: Sequence[str], items_in: ItemsIn | None) -> int | None:
     """Return how many items there are in files: None if a video or a table will tell at its end only."""
     total = 0
     for file in files:
         if not _holds_many(file):
-            total += 1
+            try:
+                stack = _stack(file, items_in)
+            except Error:
+                stack = None
+            total += 1 if stack is None else stack[0]
         elif is_video(file):
             return None
         else:
@@ -147,7 +199,7 @@ def _item(value: Any, name: str) -> Any:
 
 def files_of(source: str, pictures: bool = True) -> list[str]:
     """Return the files of a folder, those that match a pattern, or the file itself. Raises FileError if there are none."""
-    suffixes = {".npy", *SUFFIXES} if pictures else {".npy"}
+    suffixes = ARRAYS | SUFFIXES if pictures else ARRAYS
     if os.path.isdir(source):
         found = sorted(
             os.path.join(folder, name)

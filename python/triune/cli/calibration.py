@@ -135,10 +135,7 @@ class Calibration:
 
         Raises ValueError, which names them, if some hold no samples for the model.
         """
-        # An open extent is the batch.
-        self._inputs = [
-            Input(name, tuple(n if isinstance(n, int) else 1 for n in shape), dtype) for name, dtype, shape in inputs
-        ]
+        self._inputs = [Input.of(*each) for each in inputs]
         self._expected = [Expected(name, np.dtype(dtype), tuple(shape)) for name, dtype, shape in inputs]
         self._how = how
         self._limit = limit

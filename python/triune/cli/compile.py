@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from functools import cache
 from pathlib import Path
 
 from triune._kinds import ONNX, require
+from triune._model_info import Inputs, described
 from triune.batch import Preprocess
 from triune.cli.arguments import byte_count, positive
 from triune.cli.calibration import add_quantization_options, add_sample_options, model_inputs, quantization_options
-from triune.cli.pictures import add_image_options, add_info_options, chosen, info_of, stored_info
+from triune.cli.pictures import add_image_options, add_info_options, chosen, info_of
 from triune.cli.progress import Progress
 from triune.errors import ArgumentError
 
@@ -113,13 +113,13 @@ def _run(options: argparse.Namespace) -> int:
         raise ArgumentError("--heads and --anchors say what --detpost gathers from")
     detpost = None if options.detpost is None else DetPost(options.detpost, options.heads, options.anchors)
     require(options.model, (ONNX,), "compile")
-    stored = stored_info(options.model)
+    stored, found = described(options.model)
     with Progress(verbose=options.verbose) as progress:
         calibration = None
 
-        @cache
-        def inputs() -> list[tuple[str, str, list[int | str]]]:
-            return model_inputs(options.model)
+        def inputs() -> Inputs:
+            # Of a model that cannot be read, it says why.
+            return model_inputs(options.model) if found is None else found
 
         def how() -> Preprocess:
             return chosen(options, stored, inputs())
@@ -143,6 +143,7 @@ def _run(options: argparse.Namespace) -> int:
             quantization=quantization_options(options),
             tell=progress.tell,
             info=info_of(options, stored, how, pictures=calibration is not None and calibration.pictures),
+            inputs=found,
             input_format=options.input_format,
             imagemake=options.imagemake,
             detpost=detpost,

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from triune._arrays import array_of_file, arrays_of_file
-from triune._values import are_strings, given
+from triune._values import are_strings, given, has_rows
 from triune._video import SUFFIXES as VIDEOS
 from triune._video import Video, is_video
-from triune.batch._pictures import ANIMATIONS, SUFFIXES, Preprocess, frames_of
+from triune.batch._pictures import ANIMATIONS, SUFFIXES, Preprocess, frames_of, left_open
 from triune.errors import ArgumentError
 
 __all__ = ["Input", "feeds", "files_below", "load", "load_all", "pictures_of"]
@@ -36,13 +36,21 @@ class Input:
     """A model's input: name, and shape for one image, channels in front (N, C, H, W) if it is one."""
 
     name: str
-    shape: tuple[int, ...] | None
-    """None: any number of axes. An extent that is open is 1."""
+    shape: tuple[int | str, ...] | None
+    """None: any number of axes. An extent that is open in front is 1; others have names, and are as the arrays have them."""
     dtype: str = "float32"
     kind: str = "tensor"
     """As `ValueInfo.kind` has it."""
     finite: bool = True
     """Whether infinity and NaN are refused."""
+
+    @classmethod
+    def of(
+        cls, name: str, dtype: str, shape: Sequence[int | str], kind: str = "tensor", *, finite: bool = True
+    ) -> Self:
+        """Return a model's input by what the model says of it."""
+        extents = tuple(1 if axis == 0 and isinstance(each, str) else each for axis, each in enumerate(shape))
+        return cls(name, None if tuple(shape) == ("...",) else extents, dtype, kind, finite)
 
     @property
     def is_array(self) -> bool:
@@ -51,16 +59,21 @@ class Input:
 
     @property
     def has_rows(self) -> bool:
-        """Whether it is an array whose first axis is that of the images.
-
-        A number has none, and a vector whose length the model states has its elements along its only axis.
-        """
-        return self.is_array and (self.shape is None or len(self.shape) > 1 or self.shape == (1,))
+        """Whether it is an array whose first axis is that of the images."""
+        return self.is_array and (self.shape is None or has_rows(self.shape))
 
     @property
     def step(self) -> int:
         """How many rows one run takes."""
-        return self.shape[0] if self.shape else 1
+        front = self.shape[0] if self.shape else 1
+        return front if isinstance(front, int) else 1
+
+    def fits(self, extents: tuple[int, ...]) -> bool:
+        """Return whether an array has these behind its axis of images, or without one all of them."""
+        own = (self.shape or ())[self.has_rows :]
+        return len(own) == len(extents) and all(
+            isinstance(wanted, str) or wanted == extent for wanted, extent in zip(own, extents, strict=True)
+        )
 
     def is_stack(self, array: Any) -> bool:
         """Whether an array for an input without rows has one for each of several runs."""
@@ -201,6 +214,8 @@ def image(path: Path, item: Input, how: Preprocess) -> Tensor:
     """Return an image file as the array of an input; a batch of 1, of an animation or video as many as it has pictures."""
     frame = how.frame(item.name, item.dtype, item.shape or ())
     if frame is None:
+        if fault := left_open(item.name, item.dtype, item.shape or ()):
+            raise ValueError(fault)
         wanted = "(N, H, W, 2)" if how.color == "yuyv" else "(N, 1 or 3, H, W)"
         raise ValueError(f"input {item.name!r}: expected shape {wanted} for an image, got {item.shape}")
     try:
@@ -238,11 +253,11 @@ def feeds(arrays: Mapping[str, Any], inputs: Sequence[Input]) -> dict[str, Any]:
         if item.shape is None or item.kind not in ("tensor", "strings"):
             pass
         elif not item.has_rows:
-            if item.shape not in (array.shape, array.shape[1:]):
+            if not item.fits(array.shape) and not item.fits(array.shape[1:]):
                 one = ", ".join(map(str, item.shape))
                 several = ", ".join(["N", *map(str, item.shape)])
                 raise ValueError(f"{where}: expected shape ({one}), or ({several}) for N runs, got {array.shape}")
-        elif array.ndim != len(item.shape) or array.shape[1:] != item.shape[1:]:
+        elif not array.ndim or not item.fits(array.shape[1:]):
             expected = ", ".join(["N", *map(str, item.shape[1:])])
             raise ValueError(f"{where}: expected shape ({expected}), got {array.shape}")
         if item.kind == "strings":
@@ -253,7 +268,8 @@ def feeds(arrays: Mapping[str, Any], inputs: Sequence[Input]) -> dict[str, Any]:
         if array.dtype != item.dtype and not (array.dtype.kind in "buif" and np.dtype(item.dtype).kind == "f"):
             raise ValueError(f"{where}: expected dtype {item.dtype}, got {array.dtype}")
         with np.errstate(over="ignore"):
-            checked[item.name] = np.ascontiguousarray(array, item.dtype)
+            # What is a number stays one.
+            checked[item.name] = np.asarray(array, item.dtype, order="C")
         if item.finite and not np.isfinite(checked[item.name]).all():
             raise ValueError(f"{where}: expected finite values ({item.dtype}), got NaN or infinity")
     return checked

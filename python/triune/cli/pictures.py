@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from triune._kinds import ONNX, PACKAGE, kind_of
-from triune._model_info import ModelInfo, labels_of
-from triune._text import short
+from triune._model_info import Inputs, ModelInfo, check_images, labels_of
 from triune.batch import Preprocess
-from triune.batch._pictures import FORMATS, Frame
+from triune.batch._pictures import FORMATS
 from triune.cli.arguments import finite, nonzero, ratio
-from triune.errors import ArgumentError
 
 __all__ = [
     "add_image_options",
@@ -99,39 +97,19 @@ def _given_options(options: argparse.Namespace) -> str:
     return ", ".join(f"--{name}" for name in _OPTIONS if getattr(options, name, None) is not None)
 
 
-def _check_image_options(
-    options: argparse.Namespace, inputs: Sequence[tuple[str, str, Sequence[int | str]]], stored: ModelInfo
-) -> None:
-    """Raise ArgumentError where there are image options for a model that takes no images."""
-    given = _given_options(options)
-    if not given:
-        return
-    why = f"it has {len(inputs)} inputs, which come from arrays"
-    if len(inputs) == 1:
-        name, dtype, shape = inputs[0]
-        # Heights and widths that are open may be any.
-        extents = [extent if isinstance(extent, int) else 8 for extent in shape]
-        pairs = stored.preprocess is not None and stored.preprocess.color == "yuyv"
-        if Frame.of(name, dtype, extents, None, pairs=pairs) is not None:
-            return
-        why = f"input {name!r} is {dtype} ({', '.join(map(str, shape))})"
-    raise ArgumentError(short(f"{given}: the model takes no images: {why}"))
-
-
 def unused_image_options(options: argparse.Namespace, *, pictures: bool) -> str:
     """Return a warning where image options are given, and no `pictures` are; else nothing."""
     given = _given_options(options)
     return f"{given}: not used; arrays are inputs already, and there are no images" if given and not pictures else ""
 
 
-def chosen(
-    options: argparse.Namespace, stored: ModelInfo, inputs: Sequence[tuple[str, str, Sequence[int | str]]]
-) -> Preprocess:
+def chosen(options: argparse.Namespace, stored: ModelInfo, inputs: Inputs) -> Preprocess:
     """Return how images become inputs: as the options say, else as the model does, else as is usual for its type.
 
     Raises ArgumentError where there are such options for a model that takes no images.
     """
-    _check_image_options(options, inputs, stored)
+    if given := _given_options(options):
+        check_images(given, inputs, stored.preprocess)
     usual = Preprocess.default(inputs[0][1]) if inputs else Preprocess()
     return replace(stored.preprocess or usual, **_given(options))
 

@@ -22,8 +22,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "predict",
         help="run a model over folders of pictures, results as a table",
-        description="Run a model on this machine's CPU over pictures, .npy files, videos and tables, decoded and computed in "
-        "threads, and write a row for each: the best classes, or with --top 0 the outputs.",
+        description="Run a model on this machine's CPU over pictures, .npy and .npz files, videos and tables, decoded and "
+        "computed in threads, and write a row for each: the best classes, or with --top 0 the outputs.",
     )
     parser.add_argument("model", metavar="MODEL", type=Path, help="an .onnx or .mge file")
     parser.add_argument(

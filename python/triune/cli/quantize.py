@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 
 from triune._kinds import ONNX, require
+from triune._model_info import described
 from triune.cli.calibration import add_quantization_options, add_sample_options, model_inputs, quantization_options
-from triune.cli.pictures import add_image_options, add_info_options, chosen, info_of, stored_info
+from triune.cli.pictures import add_image_options, add_info_options, chosen, info_of
 from triune.cli.progress import Progress
 
 
@@ -46,7 +47,9 @@ def _run(options: argparse.Namespace) -> int:
         # Before the work, not after it.
         raise FileNotFoundError(f"{target}: there is no directory {target.parent}")
     with Progress(verbose=options.verbose) as progress:
-        found, stored = model_inputs(options.model), stored_info(options.model)
+        stored, inputs = described(options.model)
+        # Of a model that cannot be read, it says why.
+        found = model_inputs(options.model) if inputs is None else inputs
         pictures = chosen(options, stored, found)
         samples = Calibration(options.calibrate, found, pictures, options.limit, progress)
         how = quantization_options(options)

@@ -113,17 +113,9 @@ class _OnCPU:
         from triune.cli.data import Input
 
         self._session = Session(path, threads=threads)
-        # An open extent is the batch, in front; others are as the arrays have them.
+        # Features that are missing are NaN.
         self.inputs = [
-            Input(
-                info.name,
-                None if info.shape == ("...",) else tuple(each if isinstance(each, int) else 1 for each in info.shape),
-                info.dtype,
-                info.kind,
-                # Features that are missing are NaN.
-                finite=False,
-            )
-            for info in self._session.inputs
+            Input.of(info.name, info.dtype, info.shape, info.kind, finite=False) for info in self._session.inputs
         ]
         self._last: dict[str, Any] = {}
 

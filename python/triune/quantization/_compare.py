@@ -28,7 +28,7 @@ from triune.batch._pictures import Frame
 from triune.errors import ArgumentError
 from triune.quantization._equalize import noted_factors
 from triune.quantization._model import Array, read
-from triune.quantization._statistics import session, with_outputs
+from triune.quantization._statistics import EXACT, session, with_outputs
 
 __all__ = ["Comparison", "Difference", "LayerDifference", "OutputDifference", "compare"]
 
@@ -36,9 +36,6 @@ _ROUNDING = 1e-4
 """Differences of two optimization levels, as part of the largest value, that are the order of adding and no more.
 
 A step of 8 bits is at least 4e-3 of it."""
-
-_EXACT = "session.x64quantprecision"
-"""The option with which onnxruntime's sums of products of bytes do not end at 16 bits on machines without VNNI."""
 
 
 @dataclass(frozen=True)
@@ -321,7 +318,7 @@ class _Onnx:
         """
         if exact not in self._optimized:
             try:
-                self._optimized[exact] = session(str(self.path), entries={_EXACT: "1"} if exact else {})
+                self._optimized[exact] = session(str(self.path), entries={EXACT: "1"} if exact else {})
             except Exception:
                 if not exact:
                     raise
@@ -611,13 +608,13 @@ class _Comparing:
             cause = "on x86-64 without VNNI, sums of two products of bytes end at 16 bits there (docs/numerics.md)"
             if level.opens and level.exact.noise <= level.default.noise / 4:
                 rest = f"by up to {_size(level.exact)}" if level.exact.noise else "by nothing"
-                yield f"{told}. With the session option {_EXACT}=1 it changes it {rest}: {cause} without it"
+                yield f"{told}. With the session option {EXACT}=1 it changes it {rest}: {cause} without it"
             elif level.opens:
                 yield f"{told}; a difference of that size from onnxruntime is its own"
             else:
                 yield (
                     f"{told}; a difference of that size from onnxruntime is its own. It may be that {cause}; the option "
-                    f"{_EXACT}=1, which would show it, makes of this model one that onnxruntime does not open"
+                    f"{EXACT}=1, which would show it, makes of this model one that onnxruntime does not open"
                 )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from triune.quantization._model import names_read
+from triune.quantization._model import names_read, tensor_names, unused
 
 __all__ = ["join_orders"]
 
@@ -66,6 +66,7 @@ class _Orders:
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
         self._infos = {info.name: info for info in (*graph.value_info, *graph.input, *graph.output)}
         self._results = {value.name for value in graph.output}
+        self._taken = tensor_names(graph)
         self._readers: dict[str, list[Any]] = {}
         for node in self._nodes:
             for name in dict.fromkeys(names_read(node)):
@@ -218,9 +219,7 @@ class _Orders:
     def _add(self, name: str, values: Any) -> str:
         from onnx import numpy_helper
 
-        number = 0
-        while (fresh := f"{name}:moved{number}") in self._constants or fresh in self._infos:
-            number += 1
+        fresh = unused(f"{name}:moved", self._taken)
         tensor = numpy_helper.from_array(np.ascontiguousarray(values), fresh)
         self._graph.initializer.append(tensor)
         self._constants[fresh] = tensor

@@ -27,6 +27,7 @@ __all__ = [
     "Refused",
     "attribute",
     "extract_outputs",
+    "node_names",
     "read",
     "tensor_names",
     "unused",
@@ -202,13 +203,25 @@ def _captured(node: Any) -> set[str]:
 
 
 def tensor_names(graph: Any) -> set[str]:
-    """Return the names of a graph's tensors, and of those of its subgraphs."""
-    found = {value.name for values in (graph.input, graph.output, graph.initializer) for value in values}
+    """Return the names of a graph's tensors, and of those of its subgraphs; also of those whose type alone it states."""
+    lists = (graph.input, graph.output, graph.initializer, graph.value_info)
+    found = {value.name for values in lists for value in values}
+    found |= {tensor.values.name for tensor in graph.sparse_initializer}
     for node in graph.node:
         found |= {*node.input, *node.output}
         for entry in node.attribute:
             for inner in [*entry.graphs, *([entry.g] if entry.HasField("g") else [])]:
                 found |= tensor_names(inner)
+    return found
+
+
+def node_names(graph: Any) -> set[str]:
+    """Return the names of a graph's nodes, and of those of its subgraphs."""
+    found = {node.name for node in graph.node}
+    for node in graph.node:
+        for entry in node.attribute:
+            for inner in [*entry.graphs, *([entry.g] if entry.HasField("g") else [])]:
+                found |= node_names(inner)
     return found
 
 

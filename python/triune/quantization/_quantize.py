@@ -34,7 +34,7 @@ from triune.quantization._prepare import prepare
 from triune.quantization._regions import DECODE, choose
 from triune.quantization._samples import Expected, Samples
 from triune.quantization._scales import METHODS
-from triune.quantization._statistics import Observer, Reservoir, session, with_outputs
+from triune.quantization._statistics import Observer, Reservoir, exact_session, session, with_outputs
 from triune.quantization._write import INTEGERS, Found, Layout, Recipe, Written, write
 
 __all__ = ["QuantizationOptions", "QuantizationResult", "quantize", "quantize_file"]
@@ -148,9 +148,9 @@ def quantize(
     to quantization noise ratio is at least `bound` dB.
 
     `preprocess`, which says how pictures become inputs, and `labels`, names of the classes, are stored in the file (default:
-    what `model` says), for `triune.Session`, `triune.batch.predict` and the command line. With `input_format`, ``rgb8``,
-    ``bgr8``, ``gray8`` or ``yuyv``, the file's input becomes uint8 (N, H, W, C), and `preprocess` a part of the graph; samples
-    stay those of `model`.
+    what `model` says), for `triune.Session`, `triune.batch.predict` and the command line. A model that takes no images refuses
+    `preprocess`. With `input_format`, ``rgb8``, ``bgr8``, ``gray8`` or ``yuyv``, the file's input becomes uint8 (N, H, W, C),
+    and `preprocess` a part of the graph; samples stay those of `model`.
 
     The result is checked against the float model on some of the samples: an output that is spoiled is told by
     `triune.errors.QuantizationWarning`.
@@ -181,6 +181,7 @@ def quantize(
         options,
         quiet=True,
         info=info,
+        asked="" if preprocess is None else "preprocess",
         input_format=input_format,
     )
     for warning in result.warnings:
@@ -197,11 +198,13 @@ def quantize_file(
     *,
     quiet: bool,
     info: ModelInfo | None = None,
+    asked: str = "",
     input_format: Format | None = None,
 ) -> QuantizationResult:
     """Do what `quantize` says, without issuing warnings; unless `quiet`, onnxruntime's own are shown.
 
-    `info` is what the file is to say; None: what the source says.
+    `info` is what the file is to say; None: what the source says. `asked` names what a caller says of images with it, which a
+    model that takes none refuses.
     """
     try:
         import onnx  # noqa: F401
@@ -218,7 +221,7 @@ def quantize_file(
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = {value.name: Expected.of(value) for value in model.graph.input if value.name not in constants}
     said = ModelInfo.of_model(source) if info is None else info
-    said.check((each.name, each.dtype.name, each.shape or ()) for each in inputs.values())
+    said.check([(each.name, each.dtype.name, each.shape or ()) for each in inputs.values()], asked)
     checked = Samples(samples, inputs, say)
     with scratch() as folder, _hushed(quiet):
         try:
@@ -298,7 +301,7 @@ class _Work:
         tensors = self._layout.tensors(every=self._options.mixed is not None)
         self._observer = Observer(self.network.model, tensors, self._layout.moments(), histograms=histograms)
         self.count = self._observer.run(fed, self._kept.add)
-        self._reference = self._run(self.network.model, optimized=True)
+        self._reference = self._run(session(self.network.model))
 
     def _equalize(self, samples: Iterable[dict[str, Array]]) -> None:
         """Let the channels between convolutions have ranges alike, by what they hold with some samples."""
@@ -339,7 +342,7 @@ class _Work:
 
         def trial(floats: Iterable[int] | None, chosen: Iterable[int]) -> Trial:
             tried = layout(chosen) if floats is None else Layout(network, floats, self._recipe.bits)
-            results = self._run(self._attempt(tried).model, optimized=True)
+            results = self._run(exact_session(self._attempt(tried).model))
             return Trial(check_outputs(self._reference, results, network.outputs))
 
         chosen = mix(self._layout, self._why, trial, self._options.bound, self._say, whole=wide)
@@ -349,15 +352,14 @@ class _Work:
             self._why |= dict.fromkeys(chosen, "hurts most (mixed)")
         self._layout = layout(chosen)
 
-    def _run(self, model: Any, *, optimized: bool) -> list[dict[str, Array]]:
-        runner = session(model, optimized=optimized)
+    def _run(self, runner: Any) -> list[dict[str, Array]]:
         names = self.network.outputs
         return [dict(zip(names, runner.run(names, sample), strict=True)) for sample in self._kept.samples]
 
     def check(self, model: Any) -> list[OutputCheck]:
         """Compare the quantized model with the float one."""
         self._say("checking")
-        return check_outputs(self._reference, self._run(model, optimized=False), self.network.outputs)
+        return check_outputs(self._reference, self._run(session(model, optimized=False)), self.network.outputs)
 
     def kept_float(self) -> dict[str, str]:
         """Return why, for each operator over floats that stays in float."""

@@ -143,7 +143,7 @@ ops! {
     /// (x − mean)/√(var + ε)·scale + bias; inputs x, scale, bias, mean, var.
     BatchNormalization(BatchNormalization) = "BatchNormalization", (|_, at, _| BatchNormalization::infer(at));
     /// (x − mean)/√(variance + ε)·scale + bias by statistics of some axes, over integers; inputs x, optional scale, optional bias.
-    LayerNorm(LayerNorm) = "LayerNormalization";
+    LayerNorm(LayerNorm) = (|op| if op.centred { "LayerNormalization" } else { "RMSNormalization" });
     /// Max or average over a sliding window.
     Pool(Box<Pool>) = (|op| if op.kind == PoolKind::Max { "MaxPool" } else { "AveragePool" });
     /// Max or average over all spatial positions.
