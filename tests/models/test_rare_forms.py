@@ -511,3 +511,25 @@ def test_convolutions_without_weights(weights: tuple[int, ...], biased: bool) ->
         expected += bias.reshape(1, -1, *[1] * len(extents))
     assert found.shape == expected.shape
     assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("images", [1, 2])
+def test_transposed_convolution_of_single_channels(images: int) -> None:
+    """Each channel by itself, with overlaps, a cut border and a bias: as the sum of what every element adds."""
+    rng = np.random.default_rng(images)
+    x, weights, bias = (rng.normal(size=shape).astype(np.float32) for shape in ((images, 5, 4, 6), (5, 1, 3, 4), (5,)))
+    attributes = {"group": 5, "strides": [2, 3], "pads": [1, 0, 0, 2]}
+    (y,) = run("ConvTranspose", 11, x, weights, bias, known=(1, 2), **attributes)
+    whole = np.zeros((images, 5, 3 * 2 + 3, 5 * 3 + 4))
+    for row, column in np.ndindex(4, 6):
+        whole[:, :, 2 * row :, 3 * column :][:, :, :3, :4] += x[:, :, row, column, None, None] * weights[:, 0]
+    np.testing.assert_allclose(y, whole[:, :, 1:, :-2] + bias[:, None, None], rtol=1e-5, atol=1e-5)
+
+
+def test_fed_weights_give_the_bits_of_known_ones() -> None:
+    rng = np.random.default_rng(3)
+    x, weights = rng.normal(size=(2, 6, 7, 9)).astype(np.float32), rng.normal(size=(4, 3, 3, 2)).astype(np.float32)
+    attributes = {"group": 2, "strides": [2, 1], "pads": [1, 0, 2, 1], "dilations": [1, 2]}
+    (fed,) = run("Conv", 11, x, weights, **attributes)
+    (known,) = run("Conv", 11, x, weights, known=(1,), **attributes)
+    np.testing.assert_array_equal(fed, known)

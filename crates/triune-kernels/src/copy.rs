@@ -405,6 +405,9 @@ impl Element for u32 {
         if level.is_512() {
             // SAFETY: the machine has the instructions; the rest is passed on.
             unsafe { transpose::words_avx512(src.cast(), src_column, dst.cast(), dst_row) };
+        } else if level.isa() == Isa::Avx2 {
+            // SAFETY: as above.
+            unsafe { transpose::words_avx2(src.cast(), src_column, dst.cast(), dst_row) };
         } else {
             // SAFETY: passed on.
             unsafe { tile(src, src_column, dst, dst_row, TILE, TILE) };

@@ -100,10 +100,13 @@ pub(crate) fn exp(x: f32) -> f32 {
     if gone { 0.0 } else { result }
 }
 
+/// Up to here, in both directions, eˣ is a normal number.
+pub(crate) const MIDDLING: f32 = 87.0;
+
 /// Whether eˣ and e⁻ˣ are normal numbers, for which there is [`exp_of_middling`].
 #[inline(always)]
 pub(crate) fn is_middling(x: f32) -> bool {
-    x.abs() <= 87.0
+    x.abs() <= MIDDLING
 }
 
 /// [`exp`] where [`is_middling`], in half of its steps.
@@ -156,20 +159,16 @@ pub(crate) fn log(x: f32) -> f32 {
 /// 1/(1 + e⁻ˣ).
 #[inline(always)]
 pub(crate) fn sigmoid(x: f32) -> f32 {
-    sigmoid_by(x, exp)
+    // eˣ/(1 + eˣ) where e⁻ˣ overflows and the result does not vanish yet.
+    let low = x < -MIDDLING;
+    let e = exp(if low { x } else { -x });
+    (if low { e } else { 1.0 }) / (1.0 + e)
 }
 
 /// [`sigmoid`] where [`is_middling`].
 #[inline(always)]
 pub(crate) fn sigmoid_of_middling(x: f32) -> f32 {
-    sigmoid_by(x, exp_of_middling)
-}
-
-#[inline(always)]
-fn sigmoid_by(x: f32, exp: impl Fn(f32) -> f32) -> f32 {
-    let e = exp(-x.abs());
-    let numerator = if x < 0.0 { e } else { 1.0 };
-    numerator / (1.0 + e)
+    1.0 / (1.0 + exp_of_middling(-x))
 }
 
 /// x·sigmoid(x·(α + β·x²)), where [`gated`] says what the sigmoid is of.
@@ -217,30 +216,49 @@ fn softplus_by(x: f32, exp: impl Fn(f32) -> f32) -> f32 {
     max(x, 0.0) + log1p
 }
 
+/// A polynomial of the seventh degree, highest power first, by pairs: three steps that wait for each other instead of seven.
+#[inline(always)]
+fn polynomial(x: f32, [a, b, c, d, e, f, g, h]: [f32; 8]) -> f32 {
+    let square = x * x;
+    let high = x.mul_add(a, b).mul_add(square, x.mul_add(c, d));
+    let low = x.mul_add(e, f).mul_add(square, x.mul_add(g, h));
+    high.mul_add(square * square, low)
+}
+
 /// The error function.
 #[inline(always)]
 pub(crate) fn erf(x: f32) -> f32 {
     let t = x.abs();
     let z = x * x;
-    let mut p = -9.641_516_04e-6;
-    p = z.mul_add(p, 1.125_694_76e-4);
-    p = z.mul_add(p, -8.482_828_85e-4);
-    p = z.mul_add(p, 5.220_945_46e-3);
-    p = z.mul_add(p, -2.686_540_04e-2);
-    p = z.mul_add(p, 1.128_378_21e-1);
-    p = z.mul_add(p, -3.761_263_79e-1);
-    p = z.mul_add(p, 1.283_791_66e-1);
+    let p = polynomial(
+        z,
+        [
+            -9.641_516_04e-6,
+            1.125_694_76e-4,
+            -8.482_828_85e-4,
+            5.220_945_46e-3,
+            -2.686_540_04e-2,
+            1.128_378_21e-1,
+            -3.761_263_79e-1,
+            1.283_791_66e-1,
+        ],
+    );
     let near = x.mul_add(p, x);
     // 1 − e^−q(t), q a fit of −ln erfc.
     let t = min(t, 4.0);
-    let mut q = 2.169_763_87e-5;
-    q = t.mul_add(q, -4.414_729_19e-4);
-    q = t.mul_add(q, 4.205_286_04e-3);
-    q = t.mul_add(q, -2.521_034_14e-2);
-    q = t.mul_add(q, 1.084_221_01e-1);
-    q = t.mul_add(q, 6.332_163_81e-1);
-    q = t.mul_add(q, 1.129_580_26);
-    q = t.mul_add(q, -1.884_677_77e-4);
+    let q = polynomial(
+        t,
+        [
+            2.169_763_87e-5,
+            -4.414_729_19e-4,
+            4.205_286_04e-3,
+            -2.521_034_14e-2,
+            1.084_221_01e-1,
+            6.332_163_81e-1,
+            1.129_580_26,
+            -1.884_677_77e-4,
+        ],
+    );
     // What becomes of NaN is not taken.
     let far = (1.0 - exp_of_middling(-q)).copysign(x);
     if t > 1.0 { far } else { near }

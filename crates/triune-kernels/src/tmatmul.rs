@@ -62,6 +62,8 @@ pub fn product<T: Summand>(
         return Ok(());
     }
     let (level, strips) = (Level::new(isa), n.div_ceil(COLUMNS));
+    // Sums of a whole strip of 64-bit numbers fit into the registers of AVX-512 alone.
+    let halves = size_of::<T>() == 8 && !matches!(level.isa(), Isa::Avx512 | Isa::Avx512Vnni | Isa::Amx);
     let (c, scratch) = (Shared::new(c), Shared::new(scratch));
     let one = |task: usize, worker: usize| {
         let (batch, strip) = (task / strips, task % strips);
@@ -70,7 +72,7 @@ pub fn product<T: Summand>(
         let a = &a[batch * m * k..][..m * k];
         let b = &b[if shared_b { 0 } else { batch * k * n }..][..k * n];
         // SAFETY: tasks have columns of their own, within the extents that were checked.
-        unsafe { multiply(level, a, b, spec, batch * m * n, strip * COLUMNS, packed, &c) };
+        unsafe { multiply(level, a, b, spec, batch * m * n, strip * COLUMNS, packed, &c, halves) };
     };
     if work <= GRAIN {
         (0..batch * strips).for_each(|task| one(task, 0));
@@ -87,6 +89,7 @@ multiversion! {
     /// Nobody else has these columns of C, which begins at `start`.
     unsafe fn multiply[T: Summand](
         a: &[T], b: &[T], spec: &TMatMulSpec, start: usize, first: usize, packed: &mut [T], c: &Shared<'_, T>,
+        halves: bool,
     ) {
         let TMatMulSpec { m, n, k, .. } = *spec;
         let columns = COLUMNS.min(n - first);
@@ -106,13 +109,15 @@ multiversion! {
             let rows = if m - row >= ROWS { ROWS } else { 1 };
             let mut sums = [[T::ZERO; COLUMNS]; ROWS];
             let own = &a[row * k..][..rows * k];
-            if rows == ROWS {
-                tile::<T, ROWS>(own, packed, k, &mut sums);
+            if rows == ROWS && halves {
+                tile::<T, ROWS, { COLUMNS / 2 }>(own, packed, k, &mut sums);
+            } else if rows == ROWS {
+                tile::<T, ROWS, COLUMNS>(own, packed, k, &mut sums);
             } else if few {
                 strip(own, &b[first..], n, columns, &mut sums[0]);
             } else {
                 let mut one = [[T::ZERO; COLUMNS]];
-                tile::<T, 1>(own, packed, k, &mut one);
+                tile::<T, 1, COLUMNS>(own, packed, k, &mut one);
                 sums[0] = one[0];
             }
             for (at, sums) in sums[..rows].iter().enumerate() {
@@ -125,21 +130,31 @@ multiversion! {
     }
 }
 
-/// Some rows times a packed strip.
+/// Some rows times a packed strip, `WIDTH` of its columns at a time.
 #[inline(always)]
-fn tile<T: Summand, const MR: usize>(a: &[T], packed: &[T], k: usize, sums: &mut [[T; COLUMNS]; MR]) {
+fn tile<T: Summand, const MR: usize, const WIDTH: usize>(
+    a: &[T],
+    packed: &[T],
+    k: usize,
+    sums: &mut [[T; COLUMNS]; MR],
+) {
     let rows: [&[T]; MR] = std::array::from_fn(|row| &a[row * k..][..k]);
-    // In registers: what others can see would be stored and loaded again for each step.
-    let mut own = [[T::ZERO; COLUMNS]; MR];
-    for (step, b) in packed.as_chunks::<COLUMNS>().0.iter().enumerate() {
-        for (row, sums) in rows.iter().zip(&mut own) {
-            let a = row[step];
-            for (sum, &b) in sums.iter_mut().zip(b) {
-                *sum = sum.plus_product(a, b);
+    for part in 0..COLUMNS / WIDTH {
+        // In registers: what others can see would be stored and loaded again for each step.
+        let mut own = [[T::ZERO; WIDTH]; MR];
+        for (step, b) in packed.as_chunks::<COLUMNS>().0.iter().enumerate() {
+            let b = &b.as_chunks::<WIDTH>().0[part];
+            for (row, sums) in rows.iter().zip(&mut own) {
+                let a = row[step];
+                for (sum, &b) in sums.iter_mut().zip(b) {
+                    *sum = sum.plus_product(a, b);
+                }
             }
         }
+        for (sums, own) in sums.iter_mut().zip(own) {
+            sums[part * WIDTH..][..WIDTH].copy_from_slice(&own);
+        }
     }
-    *sums = own;
 }
 
 /// One row times a strip where it lies.

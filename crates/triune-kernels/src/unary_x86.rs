@@ -6,12 +6,12 @@ use std::arch::x86_64::{
     _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_add_ps, _mm512_mask_mov_ps,
     _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_maskz_mul_ps, _mm512_maskz_scalef_ps, _mm512_max_ps,
     _mm512_min_ps, _mm512_mul_ps, _mm512_or_ps, _mm512_scalef_ps, _mm512_set1_ps, _mm512_storeu_ps,
-    _mm512_sub_ps,
+    _mm512_sub_ps, _mm512_xor_ps,
 };
 use std::f32::consts::LOG2_E;
 
 use crate::conv::fgemm_simd::mask_512;
-use crate::math::{EXP, FLAT, GONE, LARGEST, LN2_HIGH, LN2_LOW, ROUNDER};
+use crate::math::{EXP, FLAT, GONE, LARGEST, LN2_HIGH, LN2_LOW, MIDDLING, ROUNDER};
 
 /// n and eʳ − 1 for x = n·ln 2 + r, as `math::exp_parts`, which see.
 #[inline]
@@ -28,11 +28,11 @@ fn exp_parts(x: __m512) -> (__m512, __m512) {
     (n, _mm512_fmadd_ps(_mm512_mul_ps(r, r), p, r))
 }
 
-/// As `math::exp`, for x up to its upper limit.
+/// As `math::exp`, which see.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
-fn exp_up_to_limit(x: __m512) -> __m512 {
-    let gone = _mm512_set1_ps(GONE);
+fn exp(x: __m512) -> __m512 {
+    let (gone, x) = (_mm512_set1_ps(GONE), _mm512_min_ps(_mm512_set1_ps(LARGEST), x));
     // NaN stays. What is gone is 0, and never computed: products that vanish take long.
     let left = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(x, gone);
     let (n, p) = exp_parts(_mm512_max_ps(gone, x));
@@ -40,21 +40,14 @@ fn exp_up_to_limit(x: __m512) -> __m512 {
     _mm512_maskz_scalef_ps(left, _mm512_add_ps(p, _mm512_set1_ps(1.0)), n)
 }
 
-/// As `math::exp`, which see.
-#[inline]
-#[target_feature(enable = "avx512f,avx512dq")]
-fn exp(x: __m512) -> __m512 {
-    exp_up_to_limit(_mm512_min_ps(_mm512_set1_ps(LARGEST), x))
-}
-
 /// As `math::sigmoid`, which see.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
 fn sigmoid(x: __m512) -> __m512 {
     let one = _mm512_set1_ps(1.0);
-    let e = exp_up_to_limit(_mm512_or_ps(x, _mm512_set1_ps(-0.0)));
-    let negative = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(x, _mm512_set1_ps(0.0));
-    _mm512_div_ps(_mm512_mask_mov_ps(one, negative, e), _mm512_add_ps(one, e))
+    let low = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(x, _mm512_set1_ps(-MIDDLING));
+    let e = exp(_mm512_mask_mov_ps(_mm512_xor_ps(x, _mm512_set1_ps(-0.0)), low, x));
+    _mm512_div_ps(_mm512_mask_mov_ps(one, low, e), _mm512_add_ps(one, e))
 }
 
 /// As `math::tanh`, which see.

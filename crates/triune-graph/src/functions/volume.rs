@@ -11,6 +11,9 @@ use crate::{
 /// Most elements of a window in depth: each is an operator of its own.
 const MOST_TAPS: usize = 256;
 
+/// Most phases of a transposed convolution of single channels that are operators of their own.
+const MOST_KINDS: usize = 16;
+
 /// A window's attributes for any number of axes.
 #[derive(Clone, Default)]
 pub(crate) struct Attributes {
@@ -491,6 +494,24 @@ impl Transposed {
         turned = f.reshape(turned, &[groups * rows.stride, window_rows * taps[1], columns.stride])?;
         turned = f.transpose(turned, &[0, 2, 1])?;
         let phases = groups * rows.stride * columns.stride;
+        let [images, kinds] = [f.shape(x)[0], rows.stride * columns.stride];
+        let [slices, height, width] = window.axes.map(|axis| axis.out);
+        if groups > 1 && own == 1 && made == 1 && slices == 1 && depth == 1 && kinds <= MOST_KINDS {
+            // A channel of its own for each: as many convolutions with one result per channel are faster than one with several.
+            turned = f.reshape(turned, &[groups, kinds, taps[0], taps[1]])?;
+            let mut results = Vec::with_capacity(kinds);
+            for kind in 0..kinds {
+                let own = f.slice(turned, 1, kind as i64, kind as i64 + 1)?;
+                let own = f.reshape(own, &[groups, 1, 1, taps[0], taps[1]])?;
+                let result = window.conv(f, x, own, bias, groups)?;
+                results.push(f.reshape(result, &[images, groups, height, width])?);
+            }
+            let result = f.concat(&results, 1)?;
+            let parts = [images, rows.stride, columns.stride, groups, height, width];
+            let result = f.reshape(result, &parts)?;
+            let result = f.transpose(result, &[0, 3, 4, 1, 5, 2])?;
+            return cut_out(f, result, window, [rows, columns], [images, groups, 1]);
+        }
         turned = f.reshape(turned, &[phases, own, made, depth * taps[0] * taps[1]])?;
         turned = f.transpose(turned, &[0, 2, 1, 3])?;
         turned = f.reshape(turned, &[channels, own, depth, taps[0], taps[1]])?;
@@ -522,17 +543,29 @@ impl Transposed {
             let result = f.reshape(result, &parts)?;
             f.transpose(result, &[0, 2, 3, 1, 4])?
         };
-        let dims = [images, groups * made, slices, height * rows.stride, width * columns.stride];
-        let mut result = f.reshape(result, &dims)?;
-        for (axis, own) in [(3, rows), (4, columns)] {
-            let skipped = own.cut as usize % own.stride;
-            if dims[axis] != own.out {
-                result = f.slice(result, axis, skipped as i64, (skipped + own.out) as i64)?;
-            }
-        }
-        let dims = f.shape(result);
-        f.reshape(result, &[&dims[..2], &dims[5 - window.own..]].concat())
+        cut_out(f, result, window, [rows, columns], [images, groups * made, slices])
     }
+}
+
+/// What is asked for of the results of all phases, whose axes lie one within the other.
+fn cut_out(
+    f: &mut Scope<'_, '_>,
+    phases: ValueId,
+    window: &Window,
+    planes: [Phases; 2],
+    [images, channels, slices]: [usize; 3],
+) -> Result<ValueId, Error> {
+    let [_, height, width] = window.axes.map(|axis| axis.out);
+    let dims = [images, channels, slices, height * planes[0].stride, width * planes[1].stride];
+    let mut result = f.reshape(phases, &dims)?;
+    for (axis, own) in [(3, planes[0]), (4, planes[1])] {
+        let skipped = own.cut as usize % own.stride;
+        if dims[axis] != own.out {
+            result = f.slice(result, axis, skipped as i64, (skipped + own.out) as i64)?;
+        }
+    }
+    let dims = f.shape(result);
+    f.reshape(result, &[&dims[..2], &dims[5 - window.own..]].concat())
 }
 
 /// The operand with `stride` − 1 zeros behind each element along an axis.

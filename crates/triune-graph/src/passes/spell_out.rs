@@ -10,8 +10,8 @@ use crate::{
     constant::real_bytes,
     infer::infer,
     ops::{
-        AutoPad, Binary, BinaryKind, Cast, Conv, Expand, Gather, Gemm, GlobalPool, MatMul, Pad, PadMode,
-        Reduce, ReduceKind, Reshape, Slice, SliceRange, Softmax, Transpose, UnaryKind, Where,
+        AutoPad, Binary, BinaryKind, Cast, Concat, Conv, Expand, Gather, Gemm, GlobalPool, MatMul, Pad,
+        PadMode, Reduce, ReduceKind, Reshape, Slice, SliceRange, Softmax, Transpose, UnaryKind, Where,
         infer::{broadcast, resolve_axis},
     },
 };
@@ -72,6 +72,9 @@ fn may_be_spelled_out(node: &Node) -> bool {
 
 /// Most taps of a window that become operators of their own.
 const MOST_TAPS: usize = 1024;
+
+/// Most elements that are copied so that a convolution becomes one product: what a window of 3×3 sees of 64 channels of 160×160.
+const MOST_COLUMNS: usize = 1 << 24;
 
 /// A node while others take its place.
 struct Site<'r, 'g> {
@@ -312,7 +315,42 @@ impl Site<'_, '_> {
         Some(())
     }
 
-    /// A convolution with weights that are computed, or over doubles: a matrix product per tap. Else with a bias that is computed:
+    /// A matrix of weights per group under these extents, for each image.
+    fn for_each_image(&mut self, weights: ValueId, dims: [usize; 4]) -> Option<ValueId> {
+        let matrices = self.reshape(weights, &[1, dims[1], dims[2], dims[3]])?;
+        let requested = self.list(&dims)?;
+        Some(self.emit(Op::Expand(Expand), &[matrices, requested]))
+    }
+
+    /// A convolution as one product per image and group: of the weights, tap by tap, with a column of what each window sees. Sums run
+    /// in the order of those of a convolution with weights that are known.
+    fn by_columns(
+        &mut self,
+        [image, weights]: [ValueId; 2],
+        images: usize,
+        kernel: [usize; 2],
+        places: [usize; 2],
+        op: &Conv,
+    ) -> Option<ValueId> {
+        let (taps, groups) = (self.shape(weights)?, op.groups);
+        let (area, own) = (places[0] * places[1], kernel[0] * kernel[1] * taps[1]);
+        let mut seen = Vec::with_capacity(kernel[0] * kernel[1]);
+        for tap in (0..kernel[0]).flat_map(|row| (0..kernel[1]).map(move |column| [row, column])) {
+            let pixels = self.seen(image, tap, places, op.stride, op.dilation)?;
+            seen.push(self.reshape(pixels, &[images, groups, taps[1], places[0], places[1]])?);
+        }
+        let columns = match seen[..] {
+            [only] => only,
+            _ => self.emit(Op::Concat(Concat { axis: 2 }), &seen),
+        };
+        let columns = self.reshape(columns, &[images, groups, own, area])?;
+        let matrices = self.emit(Op::Transpose(Transpose { perm: vec![0, 2, 3, 1] }), &[weights]);
+        let matrices = self.for_each_image(matrices, [images, groups, taps[0] / groups, own])?;
+        Some(self.emit(Op::MatMul(MatMul::default()), &[matrices, columns]))
+    }
+
+    /// A convolution with weights that are computed, or over doubles: a matrix product, or one per tap where that
+    /// would take too much memory. Else with a bias that is computed:
     /// that is added.
     fn conv(&mut self, node: &Node, op: &Conv) -> Option<()> {
         let (x, weights) = (node.inputs.first().copied()??, node.inputs.get(1).copied()??);
@@ -341,16 +379,19 @@ impl Site<'_, '_> {
             image = self.emit(Op::Pad(Pad { mode: PadMode::Constant }), &[x, pads]);
         }
         let outs = [result[2], result[3]].map(|out| out.max(1));
-        let total = self.over_taps(kernel, BinaryKind::Add, |site, tap| {
-            let pixels = site.seen(image, tap, outs, op.stride, op.dilation)?;
-            let pixels = site.reshape(pixels, &[shape[0], groups, shape[1] / groups, area])?;
-            let tap = site.window(weights, tap, tap.map(|at| at + 1), [1, 1])?;
-            let dims = [groups, taps[0] / groups, taps[1]];
-            let tap = site.reshape(tap, &[&[1], dims.as_slice()].concat())?;
-            let requested = site.list(&[&[shape[0]], dims.as_slice()].concat())?;
-            let tap = site.emit(Op::Expand(Expand), &[tap, requested]);
-            Some(site.emit(Op::MatMul(MatMul::default()), &[tap, pixels]))
-        })?;
+        let columns =
+            [kernel[0] * kernel[1], shape[0], shape[1], area].into_iter().try_fold(1, usize::checked_mul);
+        let total = if columns.is_some_and(|columns| (1..=MOST_COLUMNS).contains(&columns)) {
+            self.by_columns([image, weights], shape[0], kernel, outs, op)?
+        } else {
+            self.over_taps(kernel, BinaryKind::Add, |site, tap| {
+                let pixels = site.seen(image, tap, outs, op.stride, op.dilation)?;
+                let pixels = site.reshape(pixels, &[shape[0], groups, shape[1] / groups, area])?;
+                let tap = site.window(weights, tap, tap.map(|at| at + 1), [1, 1])?;
+                let tap = site.for_each_image(tap, [shape[0], groups, taps[0] / groups, taps[1]])?;
+                Some(site.emit(Op::MatMul(MatMul::default()), &[tap, pixels]))
+            })?
+        };
         let requested = self.list(&result)?;
         let Some(bias) = node.inputs.get(2).copied().flatten() else {
             self.finish(Op::Reshape(Reshape { allow_zero: true }), &[total, requested], node);

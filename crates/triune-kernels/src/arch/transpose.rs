@@ -7,9 +7,11 @@
 use std::arch::aarch64::{uint8x16_t, vld1q_u8, vst1q_u8, vzip1q_u8, vzip2q_u8};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
-    __m128i, __m512, _mm_loadu_si128, _mm_storeu_si128, _mm_unpackhi_epi8, _mm_unpacklo_epi8,
-    _mm512_castpd_ps, _mm512_castps_pd, _mm512_loadu_ps, _mm512_setzero_ps, _mm512_shuffle_f32x4,
-    _mm512_storeu_ps, _mm512_unpackhi_pd, _mm512_unpackhi_ps, _mm512_unpacklo_pd, _mm512_unpacklo_ps,
+    __m128i, __m256, __m512, _mm_loadu_si128, _mm_storeu_si128, _mm_unpackhi_epi8, _mm_unpacklo_epi8,
+    _mm256_castpd_ps, _mm256_castps_pd, _mm256_loadu_ps, _mm256_permute2f128_ps, _mm256_storeu_ps,
+    _mm256_unpackhi_pd, _mm256_unpackhi_ps, _mm256_unpacklo_pd, _mm256_unpacklo_ps, _mm512_castpd_ps,
+    _mm512_castps_pd, _mm512_loadu_ps, _mm512_setzero_ps, _mm512_shuffle_f32x4, _mm512_storeu_ps,
+    _mm512_unpackhi_pd, _mm512_unpackhi_ps, _mm512_unpacklo_pd, _mm512_unpacklo_ps,
 };
 
 /// Lines and columns of a tile.
@@ -67,6 +69,55 @@ fn pairs_low(a: __m512, b: __m512) -> __m512 {
 #[target_feature(enable = "avx512f")]
 fn pairs_high(a: __m512, b: __m512) -> __m512 {
     _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
+}
+
+/// As [`words_avx512`], in four quarters of 8 × 8.
+///
+/// # Safety
+/// As there.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+pub(crate) unsafe fn words_avx2(src: *const u8, src_step: isize, dst: *mut u8, dst_step: isize) {
+    const WORDS: isize = 8;
+    for (line, word) in [(0, 0), (WORDS, 0), (0, WORDS), (WORDS, WORDS)] {
+        // SAFETY: the quarter's lines from its first word on, and where they go.
+        let columns = unsafe { columns_of_eight(src.offset(line * src_step + word * 4), src_step) };
+        for (index, column) in columns.into_iter().enumerate() {
+            let to = dst.wrapping_offset((word + index as isize) * dst_step + line * 4);
+            // SAFETY: half of a line of the caller's.
+            unsafe { _mm256_storeu_ps(to.cast(), column) };
+        }
+    }
+}
+
+/// The columns of eight words of eight lines.
+///
+/// # Safety
+/// The lines lie `step` bytes apart from `src` on.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn columns_of_eight(src: *const u8, step: isize) -> [__m256; 8] {
+    // SAFETY: a line of the caller's.
+    let lines: [__m256; 8] =
+        std::array::from_fn(|index| unsafe { _mm256_loadu_ps(src.offset(index as isize * step).cast()) });
+    let low = |a, b| _mm256_castpd_ps(_mm256_unpacklo_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)));
+    let high = |a, b| _mm256_castpd_ps(_mm256_unpackhi_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)));
+    // Of four lines: element c % 4 in each half, which is that of c / 4.
+    let fours = |a, b, c, d| {
+        let (first, second) = (_mm256_unpacklo_ps(a, b), _mm256_unpacklo_ps(c, d));
+        let (third, fourth) = (_mm256_unpackhi_ps(a, b), _mm256_unpackhi_ps(c, d));
+        [low(first, second), high(first, second), low(third, fourth), high(third, fourth)]
+    };
+    let [above, below] = [0, 4].map(|at| fours(lines[at], lines[at + 1], lines[at + 2], lines[at + 3]));
+    std::array::from_fn(|column| {
+        let (above, below) = (above[column % 4], below[column % 4]);
+        if column < 4 {
+            _mm256_permute2f128_ps::<0x20>(above, below)
+        } else {
+            _mm256_permute2f128_ps::<0x31>(above, below)
+        }
+    })
 }
 
 macro_rules! bytes {
