@@ -166,7 +166,8 @@ def test_functions_of_channels_equal_onnxruntime(name: str, body: str, target: s
 def test_operators_of_a_board_read_their_own_operands(tmp_path: Path) -> None:
     """Two convolutions read a value that lies otherwise than either wants it, with a normalization's result made between."""
     rng = np.random.default_rng(5)
-    text = """<ir_version: 9, opset_import: ["" : 19]> net (float[1, 17, 3, 5] x) => (float[17, 1, 1, 8] y, float[17, 3, 2, 8] z) <
+    text = """<ir_version: 9, opset_import: ["" : 19]>
+    net (float[1, 17, 3, 5] x) => (float[17, 1, 1, 8] y, float[17, 3, 2, 8] z) <
         float s = {0.02}, int8 o = {3}, int64[4] extents = {17, 3, 1, 5}, float f = {0.03}, int8 g = {0}, float t = {0.1},
         float[8] row = {1, -1, 0.5, 0.25, 2, -0.5, 1.5, 0.75}, float u = {0.02}
     > {
