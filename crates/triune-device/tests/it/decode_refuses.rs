@@ -6,7 +6,7 @@ use crate::samples::{
     MAP, ONES, ZEROS, argreduce, binary, blend, constants, convert, copy, dequantize, fbinary, fconv, fill,
     flogsoftmax, fmatmul, fnorm, from, fsoftmax, ftriple, funary, gpool, imatmul, order, params, pool, put,
     qadd, qconv, qmatmul, qmul, qnorm, qsoftmax, quantize, quantizeby, recurrence, reduce, resize, running,
-    select, table, take, tmatmul, to, warp, weigh,
+    select, table, tables, take, tmatmul, to, warp, weigh,
 };
 use triune_device::{
     Addr, Command, Error,
