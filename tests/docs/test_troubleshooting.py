@@ -102,6 +102,21 @@ def of_16_bits(folder: Path) -> Path:
     return folder / "q.onnx"
 
 
+def summed(folder: Path) -> Path:
+    """Write a quantized model of an operator that no card has."""
+    onnx = pytest.importorskip("onnx")
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 19]>
+        one (float[1, 4] x) => (float[1, 4] y) <float s = {0.1}, int8 z = {0}, int64 axis = {1}> {
+            a = QuantizeLinear(x, s, z)
+            b = DequantizeLinear(a, s, z)
+            c = CumSum(b, axis)
+            d = QuantizeLinear(c, s, z)
+            y = DequantizeLinear(d, s, z)
+        }""")
+    onnx.save(model, folder / "summed.onnx")
+    return folder / "summed.onnx"
+
+
 def another_manifest(folder: Path) -> None:
     package = triune.compile(DIGITS_INT8, target="metis", output=folder / "digits")
     manifest = json.loads((package / "manifest.json").read_text())
@@ -128,6 +143,7 @@ MISTAKES: list[Callable[[Path], object]] = [
     lambda folder: triune.compile(one_node(folder, "NonZero", [2, 3]), target="metis", output=folder / "host"),
     another_manifest,
     lambda folder: triune.compile(of_16_bits(folder), target="metis", output=folder / "wide"),
+    lambda folder: triune.compile(summed(folder), target="metis", output=folder / "summed"),
     lambda folder: triune.compile(recurrent(folder), target="zg330", output=folder / "gru", format="icraft"),
 ]
 

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use triune_graph::{
     Constant, Node, Op, ValueId,
     format::xir::{
-        Attribute, Document, ElementType, Layout, Mem, Operation, Params, Runs, Scalar, Scale, Target,
-        TensorType, Value,
+        Attribute, Document, ElementType, Mem, Operation, Params, Runs, Scalar, Scale, Target, TensorType,
+        Value,
     },
 };
 use triune_tensor::{DType, Shape, text::List};
@@ -31,8 +31,6 @@ pub(crate) struct Ids {
     /// Operators that have a number.
     numbered: i64,
     results: HashMap<String, Form>,
-    /// The names of their axes, where they are no images.
-    layouts: HashMap<String, Layout>,
 }
 
 impl Ids {
@@ -271,20 +269,14 @@ impl<'a> Emitter<'a> {
         Ok(form)
     }
 
-    /// A result under the same names of axes in all stages, which a value that is only seen under other axes may not have.
+    /// A result under its form's names of axes, which a value that is only seen under other axes may not have.
     fn named_as(&mut self, id: ValueId, index: usize, form: &Form) -> usize {
-        let own = self.document.values[index].dtype.clone();
-        let name = &self.source.graph.value(id).name;
-        let layout = if *form == Form::image() {
-            form.layout()
-        } else {
-            let first = self.ids.layouts.entry(name.clone()).or_insert_with(|| own.layout.clone());
-            first.clone()
-        };
+        let (own, layout) = (&self.document.values[index].dtype, form.layout());
         if own.layout == layout {
             return index;
         }
-        self.reshape(&format!("{name}:named"), index, TensorType { layout, ..own })
+        let dtype = TensorType { layout, ..own.clone() };
+        self.reshape(&format!("{}:named", self.source.graph.value(id).name), index, dtype)
     }
 
     /// Who runs a node.

@@ -130,6 +130,12 @@ impl Emitter<'_> {
                 ResizeMode::Nearest(NearestMode::RoundPreferFloor | NearestMode::RoundPreferCeil),
                 CoordinateMode::HalfPixel | CoordinateMode::PytorchHalfPixel,
             ) if whole => Some(("NEAREST", false)),
+            // Of PyTorch, a single row or column is the first one.
+            (ResizeMode::Linear, CoordinateMode::PytorchHalfPixel)
+                if (*rows_out == 1 && *rows != 1) || (*columns_out == 1 && *columns != 1) =>
+            {
+                None
+            }
             (ResizeMode::Linear, CoordinateMode::HalfPixel | CoordinateMode::PytorchHalfPixel) => {
                 Some(("BILINEAR", false))
             }

@@ -201,9 +201,11 @@ fn tables_look_up_every_byte() {
 #[test]
 fn tables_of_channels_and_rows_look_up_every_byte() {
     let mut random = Random(52);
-    let (input, output) = (gapped(2, [5, 7], 3, [1, 2, 3]), gapped(2, [5, 7], 3, [0, 4, 0]));
-    let x = random.bytes(input.span());
-    for (by_rows, count) in [(false, 3_usize), (true, 5)] {
+    for (by_rows, channels) in [(false, 3), (false, 150), (true, 3)] {
+        let (input, output) =
+            (gapped(2, [5, 7], channels, [1, 2, 3]), gapped(2, [5, 7], channels, [0, 4, 0]));
+        let x = random.bytes(input.span());
+        let count = if by_rows { 5 } else { channels };
         let bytes: Vec<[u8; 256]> =
             (0..count).map(|_| std::array::from_fn(|_| random.next() as u8)).collect();
         for isa in isas() {
