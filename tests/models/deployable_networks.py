@@ -231,7 +231,8 @@ class Net:
 
     def on_the_host(self, x: Value) -> Value:
         """Add the larger of a value and a constant, which devices do not compute."""
-        (y,) = self.node("Max", [x.name, self.constant(np.float32(-0.2))])
+        # Along several axes the constant makes no function of one value.
+        (y,) = self.node("Max", [x.name, self.constant(np.full(x.shape[1:], -0.2, np.float32))])
         return self.quantized(y, x.shape, x.scale)
 
     def matmul(self, a: Value, b: Value) -> Value:

@@ -209,15 +209,12 @@ pub(super) const KEPT: &[(&str, Build)] = &[
     ("one slope, and as many as channels", |b, y| {
         let (one, each) = (b.constant(&eighths(&[1])), b.constant(&eighths(&[4, 1, 1])));
         let each_of_batch = b.constant(&eighths(&[1, 4, 1, 1]));
-        // As many as there are channels, but along columns.
-        let (pairs, columns) = (reshape(b, y, &[1, 2, 30, 2]), b.constant(&eighths(&[2])));
         let sequence = reshape(b, y, &[1, 4, 30]);
         let of_sequence = b.constant(&eighths(&[4, 1]));
         vec![
             b.binary(B::PRelu, y, one),
             b.binary(B::PRelu, y, each),
             b.binary(B::PRelu, y, each_of_batch),
-            b.binary(B::PRelu, pairs, columns),
             b.binary(B::PRelu, sequence, of_sequence),
         ]
     }),
