@@ -2,7 +2,7 @@
 //!
 //! Knows no operator; those are in `ops`.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use triune_graph::{
     Constant, Node, Op, ValueId,
@@ -17,7 +17,7 @@ use super::{
     commands::Compiled,
     form::{Form, Style, scalar, stored, tensor},
     logic::{DetPost, Image},
-    source::{Integers, Meaning, Source, reorders},
+    source::{Integers, Meaning, Source},
 };
 use crate::Error;
 use triune_compiler::partition::put_off;
@@ -170,7 +170,7 @@ impl<'a> Emitter<'a> {
             }
             self.target = self.target_of(node);
             if self.target == Target::Host || !self.commands {
-                self.make_again(node)?;
+                self.make_again(node.inputs.iter().flatten().copied())?;
                 self.node(node)?;
             } else if let Some(compiled) = &mut compiled
                 && last.replace(stage) != Some(stage)
@@ -192,6 +192,7 @@ impl<'a> Emitter<'a> {
             self.tag("detpost", true);
             return Ok(self.document);
         }
+        self.make_again(graph.outputs.iter().copied())?;
         let mut outputs = Vec::with_capacity(graph.outputs.len());
         for &id in &graph.outputs {
             let form = self.border(id)?;
@@ -203,28 +204,25 @@ impl<'a> Emitter<'a> {
         Ok(self.document)
     }
 
-    /// Makes again on the host what a node of the host reads and commands keep to themselves: the accelerator gives the same elements
-    /// back under other extents, from which two changes of shape were left out.
-    fn make_again(&mut self, node: &Node) -> Result<(), Error> {
+    /// Makes on the host what it reads, of these values, and commands keep to themselves: the accelerator gives the same elements back
+    /// under other extents, from which two changes of shape were left out, or they are an operator's that changes no integer.
+    fn make_again(&mut self, wanted: impl IntoIterator<Item = ValueId>) -> Result<(), Error> {
         if !self.commands {
             return Ok(());
         }
-        let mut missing = vec![node];
-        let mut again: Vec<&Node> = Vec::new();
-        while let Some(node) = missing.pop() {
-            for id in node.inputs.iter().flatten() {
-                if self.constant(*id).is_some() || self.values.contains_key(id) {
-                    continue;
-                }
-                if let Some(maker) = self.maker(*id).filter(|maker| reorders(&maker.op))
-                    && !again.iter().any(|own| std::ptr::eq(*own, maker))
-                {
-                    missing.push(maker);
-                    again.push(maker);
-                }
+        let graph = &self.source.graph;
+        let mut missing: Vec<ValueId> = wanted.into_iter().collect();
+        let mut again = BTreeSet::new();
+        while let Some(id) = missing.pop() {
+            if self.constant(id).is_some() || self.values.contains_key(&id) {
+                continue;
+            }
+            let maker = graph.nodes.iter().position(|node| node.outputs.contains(&Some(id)));
+            if let Some(maker) = maker.filter(|maker| again.insert(*maker)) {
+                missing.extend(graph.nodes[maker].inputs.iter().flatten());
             }
         }
-        again.into_iter().rev().try_for_each(|node| self.node(node))
+        again.into_iter().try_for_each(|maker| self.node(&graph.nodes[maker]))
     }
 
     /// The node that makes a value.

@@ -289,7 +289,7 @@ fn moves(op: &Op) -> bool {
 }
 
 /// Whether the result has the operand's elements in another order.
-pub(crate) fn reorders(op: &Op) -> bool {
+fn reorders(op: &Op) -> bool {
     matches!(op, Op::Reshape(_) | Op::Flatten(_) | Op::Transpose(_) | Op::Squeeze(_) | Op::Unsqueeze(_))
 }
 
