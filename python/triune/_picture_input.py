@@ -106,12 +106,13 @@ def put_picture_input(model: Any, format: Format, how: Preprocess) -> Preprocess
 
 def _rename(node: Any, name: str, other: str) -> None:
     """Let a node, and its subgraphs, read another tensor."""
+    from triune.quantization._model import subgraphs
+
     for at, each in enumerate(node.input):
         if each == name:
             node.input[at] = other
-    for entry in node.attribute:
-        for graph in [*entry.graphs, *([entry.g] if entry.HasField("g") else [])]:
-            if name in {value.name for value in graph.input}:
-                continue
-            for inner in graph.node:
-                _rename(inner, name, other)
+    for graph in subgraphs(node):
+        if name in {value.name for value in graph.input}:
+            continue
+        for inner in graph.node:
+            _rename(inner, name, other)

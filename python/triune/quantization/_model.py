@@ -29,6 +29,7 @@ __all__ = [
     "extract_outputs",
     "node_names",
     "read",
+    "subgraphs",
     "tensor_names",
     "unused",
 ]
@@ -191,14 +192,18 @@ def names_read(node: Any) -> list[str]:
     return [name for name in [*node.input, *sorted(_captured(node))] if name]
 
 
+def subgraphs(node: Any) -> list[Any]:
+    """Return the graphs that a node has among its attributes."""
+    return [graph for entry in node.attribute for graph in [*entry.graphs, *([entry.g] if entry.HasField("g") else [])]]
+
+
 def _captured(node: Any) -> set[str]:
     """Return what a node's subgraphs may take from around them."""
     names: set[str] = set()
-    for entry in node.attribute:
-        for graph in [*entry.graphs, *([entry.g] if entry.HasField("g") else [])]:
-            for inner in graph.node:
-                names |= set(inner.input) | _captured(inner)
-            names |= {value.name for value in graph.output}
+    for graph in subgraphs(node):
+        for inner in graph.node:
+            names |= set(inner.input) | _captured(inner)
+        names |= {value.name for value in graph.output}
     return names
 
 
@@ -209,9 +214,8 @@ def tensor_names(graph: Any) -> set[str]:
     found |= {tensor.values.name for tensor in graph.sparse_initializer}
     for node in graph.node:
         found |= {*node.input, *node.output}
-        for entry in node.attribute:
-            for inner in [*entry.graphs, *([entry.g] if entry.HasField("g") else [])]:
-                found |= tensor_names(inner)
+        for inner in subgraphs(node):
+            found |= tensor_names(inner)
     return found
 
 
@@ -219,9 +223,8 @@ def node_names(graph: Any) -> set[str]:
     """Return the names of a graph's nodes, and of those of its subgraphs."""
     found = {node.name for node in graph.node}
     for node in graph.node:
-        for entry in node.attribute:
-            for inner in [*entry.graphs, *([entry.g] if entry.HasField("g") else [])]:
-                found |= node_names(inner)
+        for inner in subgraphs(node):
+            found |= node_names(inner)
     return found
 
 
