@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ import triune
 from triune import errors
 from triune.cli import main
 from triune.quantization._check import check_outputs
-from triune.quantization._equalize import channels_of, equalize_layers, peaks_of
+from triune.quantization._equalize import channels_of, curves_of, equalize_layers, peaks_of
+from triune.quantization._groups import function_of, join_groups
 from triune.quantization._model import Network
 from triune.quantization._quantize import advice_on
 from triune.quantization._scales import METHODS, find_parameters, find_weight_scales, parameters_of
@@ -146,6 +148,82 @@ def test_equalization_changes_nothing_in_float(tmp_path: Path) -> None:
     after = dict(zip(names, map(peaks_of, session(with_outputs(found.model, names)).run(names, sample)), strict=True))
     alive = peaks[one] > 0
     assert np.ptp(np.log(after[one][alive])) < np.ptp(np.log(peaks[one][alive]))
+
+
+def bent_network(b: Builder, kind: str) -> str:
+    """Return what convolutions make, with bent functions, a sum and a depthwise convolution between them.
+
+    Channels differ a hundredfold, and those that read them take as much of each.
+    """
+    apart = 10.0 ** b.random.uniform(-1, 1, 12)
+
+    def bent(x: str) -> str:
+        made: str = b.act(x) if kind == "SiLU" else b.node(kind, x)
+        b.channels[made] = b.channels[x]
+        return made
+
+    def conv(x: str, before: Any, after: Any, kernel: int = 3) -> str:
+        weights = b.random.normal(0, np.sqrt(2 / (len(before) * kernel**2)), (len(after), len(before), kernel, kernel))
+        weights *= after.reshape(-1, 1, 1, 1) / before.reshape(1, -1, 1, 1)
+        made: str = b.node("Conv", x, b.constant(weights), pads=[kernel // 2] * 4)
+        b.channels[made] = len(after)
+        return made
+
+    stem = bent(conv("image", np.ones(3), apart))
+    total = b.node("Add", stem, bent(conv(stem, apart, apart)))
+    weights = b.random.normal(0, 0.4, (12, 1, 3, 3)) * (b.random.permutation(apart) / apart).reshape(-1, 1, 1, 1)
+    deep = b.node("Conv", total, b.constant(weights), group=12, pads=[1] * 4, name="deep")
+    b.channels[deep] = 12
+    return conv(bent(deep), np.ones(12), np.ones(6), 1)
+
+
+@pytest.mark.filterwarnings("ignore::triune.errors.QuantizationWarning")
+@pytest.mark.parametrize(("kind", "gained"), [("SiLU", 15), ("HardSwish", 15), ("Tanh", 1.5), ("Softplus", 8)])
+def test_equalization_puts_factors_round_bent_functions(tmp_path: Path, kind: str, gained: float) -> None:
+    """In float nothing changes; of 8 bits each channel has more; whole on every card, with a session's bits."""
+    b = Builder(8)
+    path = b.save(tmp_path / "float.onnx", opset=22, y=bent_network(b, kind))
+    calibration, (sample,) = samples(24), samples(1, seed=9)
+    found = network(path)
+    before = session(found.model).run(None, sample)[0]
+    join_groups(found)
+    curves = curves_of(found, (), partial(function_of, found))
+    names = list(channels_of(found, curves))
+    peaks = dict(zip(names, map(peaks_of, session(with_outputs(found.model, names)).run(names, sample)), strict=True))
+    assert {*curves} <= {*equalize_layers(found, peaks, curves)}
+    after = session(found.model).run(None, sample)[0]
+    np.testing.assert_allclose(after, before, rtol=1e-3, atol=1e-4 * np.abs(before).max())
+    checks = {}
+    for equalize in (False, True):
+        result = triune.quantize(path, calibration=calibration, output=tmp_path / f"{equalize}.onnx", equalize=equalize)
+        assert result.kept_float == {}
+        checks[equalize] = result.checks[0].sqnr
+    assert checks[True] > checks[False] + gained
+    on_cpu = triune.Session(tmp_path / "True.onnx").run(sample)[0]
+    for target in ("metis", "zg330", "buyi"):
+        report = triune.compile(tmp_path / "True.onnx", output=tmp_path / target, target=target).report
+        assert (report.segments, report.stayed) == (1, ())
+    np.savez(tmp_path / "x.npz", **sample)
+    assert (
+        main(["run", str(tmp_path / "metis"), "--input", str(tmp_path / "x.npz"), "--output", str(tmp_path / "y.npz")])
+        == 0
+    )
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npz")["y"], on_cpu)
+
+
+def test_channels_that_are_alike_keep_one_table(tmp_path: Path) -> None:
+    """No factors where they gain nothing."""
+    b = Builder(8)
+    turned = b.random.normal(0, 0.4, (1, 3, 3, 3))
+    weights = np.concatenate([turned, -turned, turned[..., ::-1], -turned[..., ::-1]])
+    hidden = b.node("Conv", "image", b.constant(weights), pads=[1] * 4)
+    b.channels[hidden] = 4
+    even = b.node("Tanh", hidden)
+    b.channels[even] = 4
+    shared = b.conv(even, 8, spread=12)
+    path = b.save(tmp_path / "float.onnx", y=b.node("Sub", shared, b.node("Tanh", b.conv(shared, 8))))
+    result = triune.quantize(path, calibration=samples(8), output=tmp_path / "q.onnx")
+    assert not [node.name for node in onnx.load(result.path).graph.node if node.name.endswith("scaled")]
 
 
 def test_bias_correction_keeps_means(tmp_path: Path) -> None:

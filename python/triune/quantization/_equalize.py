@@ -6,23 +6,28 @@ up, is found channel by channel. As products' weights have a scale per output ch
 channel nothing; those that read it become less even. s = 1 / sqrt(a / w), with a the channel's largest value and w the largest
 weight that reads it, lets both sides have a part of the difference (after Nagel et al., "Data-Free Quantization Through Weight
 Equalization and Bias Correction", 2019, and Xiao et al., "SmoothQuant", 2023).
+
+A function that is bent (SiLU, HardSwish, Sigmoid) passes no factor on. Between two convolutions it takes f(x / t) · s in its
+place, with a row of each, where channels are far enough apart: of bytes that is a table per channel, which accelerators make no
+more of than of one table.
 """
 
 from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from triune.quantization._model import Array, Network, attribute
+from triune.quantization._model import FUNCTION, Array, Network, attribute
 
-__all__ = ["channels_of", "equalize_layers", "note_factors", "noted_factors", "peaks_of"]
+__all__ = ["channels_of", "curves_of", "equalize_layers", "note_factors", "noted_factors", "peaks_of"]
 
 Floats = npt.NDArray[np.float64]
+Function = Callable[[Floats], Floats]
 
 _HOMOGENEOUS = {"AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LeakyRelu", "MaxPool", "PRelu", "Relu"}
 """What passes a positive factor per channel on."""
@@ -32,8 +37,23 @@ _MOST = 32.0
 
 _TINY = 1e-30
 
+_REACH = 20.0
+"""How far from 0 functions are looked at."""
+
 _FROZEN = 0
 """The factor that stays 1."""
+
+_BENT = {"Celu", "Elu", "Gelu", "HardSigmoid", "HardSwish", "Mish", "Selu", "Sigmoid", "Softplus", "Tanh"}
+"""Functions of one value, besides those that several operators spell out."""
+
+_APART = 1.5
+"""How far the factors round a function have to be from each other, as a mean ratio, for a table per channel."""
+
+_FLAT = 0.05
+"""Where a function is less steep than this much of its steepest, what it takes is no reason for a range."""
+
+_LIKELY = 5
+"""So many of the curves of a tensor's channels stand for all of them when its range is chosen."""
 
 
 class _Factors:
@@ -67,8 +87,46 @@ class _Factors:
         return len(self._same)
 
 
-def channels_of(network: Network) -> dict[str, npt.NDArray[np.int64]]:
-    """Return for each tensor whose channels can be scaled the number of each channel's factor; 0 is the factor 1."""
+class Curve:
+    """A bent function of one value between two tensors whose channels can be scaled."""
+
+    def __init__(self, index: int, evaluate: Function) -> None:
+        self.index = index
+        self.evaluate = evaluate
+        places = np.linspace(-_REACH, _REACH, 4001)
+        slopes = np.abs(np.diff(evaluate(places)))
+        steep = np.flatnonzero(slopes >= _FLAT * slopes.max(initial=_TINY))
+        first, last = (int(steep[0]), int(steep[-1])) if len(steep) else (0, len(slopes) - 1)
+        self.low = -np.inf if first == 0 else float(places[first])
+        self.high = np.inf if last == len(slopes) - 1 else float(places[last + 1])
+
+    def peaks(self, values: Array) -> Floats:
+        """Return the largest magnitude in each channel, of what changes the function's result."""
+        return peaks_of(np.clip(values, self.low, self.high))
+
+
+def curves_of(
+    network: Network, floats: Container[int], evaluator: Callable[[int], Function | None]
+) -> dict[str, Curve]:
+    """Return the functions that factors per channel can be put round, by what they read; not those that are in `floats`.
+
+    `evaluator` returns what a node makes of values, None if it is no function of one.
+    """
+    found = {}
+    for index, node in enumerate(network.nodes):
+        if index in floats or (node.op_type not in _BENT and node.op_type != FUNCTION):
+            continue
+        evaluate = evaluator(index) if network.readers.get(node.input[0]) == [index] else None
+        if evaluate is not None and (network.rank(node.input[0]) or 0) >= 3:
+            found[node.input[0]] = Curve(index, evaluate)
+    return found
+
+
+def channels_of(network: Network, curves: Container[str] = ()) -> dict[str, npt.NDArray[np.int64]]:
+    """Return for each tensor whose channels can be scaled the number of each channel's factor; 0 is the factor 1.
+
+    `curves` are tensors that functions read which can have factors round them.
+    """
     factors = _Factors()
     numbers: dict[str, npt.NDArray[np.int64]] = {}
     for node in network.nodes:
@@ -78,6 +136,8 @@ def channels_of(network: Network) -> dict[str, npt.NDArray[np.int64]]:
             numbers[node.output[0]] = factors.more(weights.shape[0])
         elif node.op_type in _HOMOGENEOUS and node.input[0] in numbers:
             numbers[node.output[0]] = numbers[node.input[0]]
+        elif node.input and node.input[0] in curves and node.input[0] in numbers:
+            numbers[node.output[0]] = factors.more(len(numbers[node.input[0]]))
         elif node.op_type in ("Add", "Concat") and all(name in numbers for name in node.input):
             parts = [numbers[name] for name in node.input]
             if node.op_type == "Concat":
@@ -114,20 +174,53 @@ def peaks_of(values: Array) -> Floats:
     return np.asarray(np.abs(values).max(axis=tuple(at for at in range(values.ndim) if at != 1)), np.float64)
 
 
-def equalize_layers(network: Network, peaks: Mapping[str, Floats]) -> dict[str, Floats]:
+def equalize_layers(
+    network: Network, peaks: Mapping[str, Floats], curves: Mapping[str, Curve] | None = None
+) -> dict[str, Floats]:
     """Scale channels in the network's own constants, by the largest value of each in each tensor.
 
-    Returns the factors of each tensor whose channels were scaled.
+    Puts factors round those of `curves` whose channels are far apart. Returns the factors of each tensor whose channels were
+    scaled.
     """
-    numbers = channels_of(network)
+    taken = dict(curves or {})
+    while True:
+        numbers = channels_of(network, taken)
+        factors = _factors(network, numbers, peaks)
+        close = [
+            name
+            for name, curve in taken.items()
+            if name not in numbers or _apart(factors, numbers, [name, network.nodes[curve.index].output[0]]) < _APART
+        ]
+        if not close:
+            break
+        for name in close:
+            del taken[name]
+    scaled = {name: factors[own] for name, own in numbers.items() if (factors[own] != 1).any()}
+    for node in network.nodes:
+        if node.op_type == "Conv" and node.output[0] in numbers:
+            _multiply(network, node, factors[numbers[node.output[0]]])
+    for node in _readers(network, numbers):
+        grouped = _by_group(network, node)
+        by = factors[numbers[node.input[0]]].reshape(grouped.shape[0], 1, -1, *[1] * (grouped.ndim - 3))
+        weights = network.weights(node)
+        assert weights is not None
+        network.put(node.input[1], (grouped / by).reshape(weights.shape).astype(weights.dtype))
+    for name, curve in taken.items():
+        before, after = factors[numbers[name]], factors[numbers[network.nodes[curve.index].output[0]]]
+        network.functions[name, network.nodes[curve.index].output[0]] = _scaled_curves(curve, before, after)
+        network.enclose(curve.index, 1 / before, after)
+    return scaled
+
+
+def _factors(network: Network, numbers: Mapping[str, Array], peaks: Mapping[str, Floats]) -> Floats:
+    """Return each factor by its number."""
     count = 1 + max((int(own.max(initial=0)) for own in numbers.values()), default=0)
     largest, reading = np.zeros(count), np.zeros(count)
     for name, own in numbers.items():
         if name in peaks:
             # Each tensor against its own range: that is what its scale comes from.
             np.maximum.at(largest, own, peaks[name] / max(float(peaks[name].max(initial=0)), _TINY))
-    readers = [node for node in network.nodes if node.op_type == "Conv" and node.input[0] in numbers]
-    for node in readers:
+    for node in _readers(network, numbers):
         grouped = _by_group(network, node)
         if grouped.shape[2] == 1:
             # A row of one channel takes its factor into its own scale.
@@ -143,16 +236,29 @@ def equalize_layers(network: Network, peaks: Mapping[str, Floats]) -> dict[str, 
     factors[free] = 1 / largest[free]
     factors = np.clip(factors, 1 / _MOST, _MOST)
     factors[_FROZEN] = 1
-    for node in network.nodes:
-        if node.op_type == "Conv" and node.output[0] in numbers:
-            _multiply(network, node, factors[numbers[node.output[0]]])
-    for node in readers:
-        grouped = _by_group(network, node)
-        by = factors[numbers[node.input[0]]].reshape(grouped.shape[0], 1, -1, *[1] * (grouped.ndim - 3))
-        weights = network.weights(node)
-        assert weights is not None
-        network.put(node.input[1], (grouped / by).reshape(weights.shape).astype(weights.dtype))
-    return {name: factors[own] for name, own in numbers.items() if (factors[own] != 1).any()}
+    return factors
+
+
+def _readers(network: Network, numbers: Container[str]) -> list[Any]:
+    """Return the convolutions that read what can be scaled."""
+    return [node for node in network.nodes if node.op_type == "Conv" and node.input[0] in numbers]
+
+
+def _apart(factors: Floats, numbers: Mapping[str, Array], names: Iterable[str]) -> float:
+    """Return how far the factors of some tensors are from their smallest, as a geometric mean; the largest of these."""
+    own = [np.log(factors[numbers[name]]) for name in names]
+    return float(np.exp(max((logs - logs.min()).mean() for logs in own)))
+
+
+def _scaled_curves(curve: Curve, before: Floats, after: Floats) -> Function:
+    """Return what a function makes of a scaled tensor's values in some of its channels, which stand for all."""
+    order = np.argsort(before)
+    likely = order[np.linspace(0, len(order) - 1, min(_LIKELY, len(order))).round().astype(int)]
+
+    def evaluate(values: Floats) -> Floats:
+        return np.stack([curve.evaluate(values / before[at]) * after[at] for at in likely])
+
+    return evaluate
 
 
 _KEY = "triune.channel_factors"

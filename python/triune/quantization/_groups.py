@@ -15,7 +15,7 @@ import numpy.typing as npt
 from triune.quantization._model import FUNCTION, LIMITS, PRODUCTS, Array, Network, attribute
 from triune.quantization._statistics import session
 
-__all__ = ["join_groups"]
+__all__ = ["function_of", "join_groups"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -418,7 +418,7 @@ class _Functions:
             return None
         members, source = best
         found = _composite(network, members, source, FUNCTION)
-        evaluate = _evaluator(network, *found)
+        evaluate = _evaluator(network, [network.nodes[at] for at in found[0]], found[1])
         linear = all(_is_linear(network, network.nodes[at]) for at in members)
         if not linear and not _is_gentle(evaluate):
             return None
@@ -463,12 +463,22 @@ def _is_linear(network: Network, node: Any) -> bool:
     return node.op_type == "Neg" or (node.op_type in ("Add", "Mul", "Sub") and numbers)
 
 
-def _evaluator(network: Network, order: list[int], composite: Any) -> Callable[[Floats], Floats]:
+def function_of(network: Network, index: int) -> Callable[[Floats], Floats] | None:
+    """Return what a node makes of any values, if it is a function of one that is not linear."""
+    node = network.nodes[index]
+    if node.op_type == FUNCTION:
+        return network.functions.get((node.input[0], node.output[0]))
+    operands = [name for name in node.input[1:] if name]
+    if node.op_type not in _SMOOTH or any(_scalar(network, name) is None for name in operands):
+        return None
+    return _evaluator(network, [node], node)
+
+
+def _evaluator(network: Network, nodes: list[Any], composite: Any) -> Callable[[Floats], Floats]:
     """Return what a group makes of any values."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
-    nodes = [network.nodes[at] for at in order]
     source, result = composite.input[0], composite.output[0]
     constants = [
         numpy_helper.from_array(np.asarray(network.constant(name)).reshape(()), name) for name in composite.input[1:]

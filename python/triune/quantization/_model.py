@@ -301,6 +301,54 @@ class Network:
         ]
         self._index()
 
+    def enclose(self, index: int, before: Array, after: Array) -> None:
+        """Multiply the channels of a node's operand by `before`, and those of its result by `after`, as parts of the node."""
+        from onnx import TensorProto, helper, numpy_helper
+
+        node = self.nodes[index]
+        source, result = node.input[0], node.output[0]
+        taken, taken_nodes = (
+            tensor_names(self.model.graph),
+            {name for each in self.nodes for name in self._names_of(each)},
+        )
+        inner = [unused(f"{source}_unscaled", taken), unused(f"{result}_unscaled", taken)]
+        rank = self.rank(source) or 4
+        factors = []
+        for name, row in ((source, before), (result, after)):
+            factors.append(unused(f"{name}_factors", taken))
+            shaped = np.asarray(row, np.float32).reshape(-1, *[1] * (rank - 2))
+            tensor = numpy_helper.from_array(shaped, factors[-1])
+            self.model.graph.initializer.append(tensor)
+            self._tensors[tensor.name] = self.model.graph.initializer[-1]
+        names = [unused(f"{node.name}_{where}", taken_nodes) for where in ("unscaled", "scaled")]
+        members = [helper.make_node("Mul", [source, factors[0]], [inner[0]], names[0])]
+        renamed = {source: inner[0], result: inner[1]}
+        for member in self.operators(node):
+            own = type(member)()
+            own.CopyFrom(member)
+            for side in (own.input, own.output):
+                side[:] = [renamed.get(name, name) for name in side]
+            members.append(own)
+        members.append(helper.make_node("Mul", [inner[1], factors[1]], [result], names[1]))
+        self._floats |= {*inner, *factors}
+        for name, outer in zip(inner, (source, result), strict=True):
+            if outer in self._shapes:
+                self._shapes[name] = self._shapes[outer]
+                shape = [extent or None for extent in self._shapes[outer]]
+                self.model.graph.value_info.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
+        whole = helper.make_node(FUNCTION, [*node.input, *factors], [result], node.name)
+        self._groups[result] = members
+        for member in members:
+            self._inside |= dict.fromkeys([member.name, *member.output], result)
+        self.nodes[index] = whole
+        self._index()
+        written = [operator for each in self.nodes for operator in self.operators(each)]
+        del self.model.graph.node[:]
+        self.model.graph.node.extend(written)
+
+    def _names_of(self, node: Any) -> list[str]:
+        return [operator.name for operator in self.operators(node)]
+
     def operators(self, node: Any) -> list[Any]:
         """Return the operators that a node is in the file: itself, or those of a group."""
         return self._groups.get(node.output[0], [node]) if node.output else [node]

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,8 @@ from triune.batch import Preprocess
 from triune.batch._pictures import Format
 from triune.errors import ArgumentError, InternalError, QuantizationWarning, UnsupportedError
 from triune.quantization._check import OutputCheck, check_outputs
-from triune.quantization._equalize import channels_of, equalize_layers, note_factors, peaks_of
-from triune.quantization._groups import join_groups
+from triune.quantization._equalize import channels_of, curves_of, equalize_layers, note_factors, peaks_of
+from triune.quantization._groups import function_of, join_groups
 from triune.quantization._layout import join_orders
 from triune.quantization._mixed import Trial, mix
 from triune.quantization._model import PRODUCTS, QUANTIZED, Array, Network, Refused, read
@@ -306,16 +307,18 @@ class _Work:
     def _equalize(self, samples: Iterable[dict[str, Array]]) -> None:
         """Let the channels between convolutions have ranges alike, by what they hold with some samples."""
         network = self.network
-        names = [name for name in channels_of(network) if not self._layout.is_internal(name)]
+        # Integers of 16 bits hold all channels as they are.
+        bent = curves_of(network, self._why, partial(function_of, network)) if self._recipe.bits == 8 else {}
+        names = [name for name in channels_of(network, bent) if not self._layout.is_internal(name)]
         if not names:
             return
         runner = session(with_outputs(network.model, names))
         peaks: dict[str, Any] = {}
         for sample in samples:
             for name, values in zip(names, runner.run(names, sample), strict=True):
-                found = peaks_of(values)
+                found = bent[name].peaks(values) if name in bent else peaks_of(values)
                 peaks[name] = np.maximum(peaks.get(name, found), found)
-        self._factors = equalize_layers(network, peaks)
+        self._factors = equalize_layers(network, peaks, bent)
 
     def write(self) -> Written:
         """Return the quantized model."""

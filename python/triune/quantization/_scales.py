@@ -96,7 +96,11 @@ def find_parameters(
     if method == "percentile":
         low, high = _percentile(seen, low, high)
     elif method == "mse" and integers.steps < 1 << 12:
-        low, high = _search(seen, low, high, partial(_squared_error, integers=integers, function=function))
+        middles, _ = seen.histogram()
+        wanted = middles if function is None else function(middles)
+        low, high = _search(
+            seen, low, high, partial(_squared_error, integers=integers, function=function, wanted=wanted)
+        )
     elif method == "entropy":
         low, high = _search(seen, low, high, partial(_divergence, levels=min(integers.steps, 255) + 1))
     return parameters_of(low, high, integers)
@@ -148,14 +152,21 @@ def _squared_error(
     high: float,
     integers: Integers,
     function: Callable[[Floats], Floats] | None,
+    wanted: Floats,
 ) -> float:
-    """Return the mean square of what rounding and clipping change."""
+    """Return the mean square of what rounding and clipping change of what is `wanted`, the function's results or the values.
+
+    What a function makes may be several results for each value, which count alike.
+    """
     found = parameters_of(low, high, integers)
-    steps = np.rint(middles / found.scale) + found.zero_point
-    reals = (np.clip(steps, integers.low, integers.high) - found.zero_point) * found.scale
-    if function is not None:
-        middles, reals = function(middles), function(reals)
-    return float(((middles - reals) ** 2 * shares).sum())
+    steps = np.clip(np.rint(middles / found.scale) + found.zero_point, integers.low, integers.high)
+    if function is None:
+        results = (steps - found.zero_point) * found.scale
+    else:
+        # There are few steps beside the values.
+        levels = function((np.arange(integers.low, integers.high + 1.0) - found.zero_point) * found.scale)
+        results = levels[..., steps.astype(np.intp) - integers.low]
+    return float(((wanted - results) ** 2 * shares).sum())
 
 
 def _divergence(middles: Floats, shares: Floats, low: float, high: float, levels: int) -> float:
