@@ -174,6 +174,14 @@ impl<'a, A> Run<'a, A> {
 /// Runs of at least so many elements are worth a call each.
 const LONG: usize = 512;
 
+impl<T> Run<'_, T> {
+    /// The same elements with the operands' places changed.
+    pub(crate) fn turned(self) -> Self {
+        let Self { a, stride_a, b, stride_b, rows, row: [out, row_a, row_b], len } = self;
+        Self { a: b, stride_a: stride_b, b: a, stride_b: stride_a, rows, row: [out, row_b, row_a], len }
+    }
+}
+
 /// out = f(a, b) over one run: the common strides have loops of their own, which vectorise.
 #[inline(always)]
 pub(crate) fn combine<A: Copy, O>(run: Run<'_, A>, out: &mut [O], stride: usize, f: impl Fn(A, A) -> O) {

@@ -143,6 +143,8 @@ impl Reduction {
     }
 
     /// Hands out the results: single ones, or blocks of neighbours. `f(input position, output position, results)`.
+    // Called for every type and fold.
+    #[inline(never)]
     fn each(&self, pool: &Pool, f: &(dyn Fn(usize, usize, usize) + Sync)) {
         let at = |axes: usize, index: usize| self.kept.position(axes, index).map(|at| at as usize);
         if self.is_vertical() {
@@ -343,10 +345,13 @@ macro_rules! wide_fold {
     };
 }
 
-wide_fold!(Sum {}, ZERO, |x| x, add, |_, sum| sum);
 wide_fold!(SumSquare {}, ZERO, |x| T::mul(x, x), add, |_, sum| sum);
 wide_fold!(Product {}, ONE, |x| x, mul, |_, product| product);
-wide_fold!(Mean { count: usize }, ZERO, |x| x, add, |mean, sum| T::mean(sum, mean.count));
+// What sums are divided by, if that is asked for: one loop for both, for the sake of the program's size.
+wide_fold!(Sum { count: Option<usize> }, ZERO, |x| x, add, |this, sum| match this.count {
+    Some(count) => T::mean(sum, count),
+    None => sum,
+});
 
 macro_rules! extreme_fold {
     ($name:ident, $start:ident, $beats:tt) => {
@@ -517,12 +522,12 @@ fn reduce_here<T: Reducible>(
 ) -> Result<(), Error> {
     nest.check(x, out)?;
     match kind {
-        ReduceKind::Sum => run(isa, Sum {}, nest, x, out, pool),
+        ReduceKind::Sum => run(isa, Sum { count: None }, nest, x, out, pool),
         ReduceKind::SumSquare => run(isa, SumSquare {}, nest, x, out, pool),
         ReduceKind::Product => run(isa, Product {}, nest, x, out, pool),
         ReduceKind::Min => run(isa, Least, nest, x, out, pool),
         ReduceKind::Max => run(isa, Largest, nest, x, out, pool),
-        ReduceKind::Mean => run(isa, Mean { count: nest.count }, nest, x, out, pool),
+        ReduceKind::Mean => run(isa, Sum { count: Some(nest.count) }, nest, x, out, pool),
     }
     Ok(())
 }

@@ -37,8 +37,14 @@ pub trait Integer: Copy + Send + Sync + 'static {
     ) -> Result<(), Error>;
 }
 
+/// Whether a function gives the same bits whether its operands have a sign or not.
+const fn is_signless(kind: BinaryKind) -> bool {
+    use BinaryKind::{Add, And, Mul, Or, ShiftLeft, Sub, Xor};
+    matches!(kind, Add | Sub | Mul | And | Or | Xor | ShiftLeft)
+}
+
 macro_rules! integers {
-    ($($type:ty: $wide:ty),*) => {$(
+    ($($type:ty as $signed:ty: $wide:ty),*) => {$(
         impl Integer for $type {
             fn binary(
                 isa: Isa,
@@ -50,6 +56,12 @@ macro_rules! integers {
                 pool: &Pool,
             ) -> Result<(), Error> {
                 let level = Level::new(isa);
+                if is_signless(kind) {
+                    // One loop for both, for the sake of the program's size.
+                    let (a, b) = (bytemuck::cast_slice::<_, $signed>(a), bytemuck::cast_slice::<_, $signed>(b));
+                    let out: &mut [$signed] = bytemuck::cast_slice_mut(out);
+                    return shape.runs(a, b, out, pool, &|run, out, stride| signless_run(level, kind, run, out, stride));
+                }
                 shape.runs(a, b, out, pool, &|run, out, stride| integer_run(level, kind, run, out, stride))
             }
             #[inline(always)]
@@ -128,22 +140,32 @@ macro_rules! integers {
 }
 
 integers!(
-    u8: i128, i8: i32, u16: i128, i16: i32, u32: i128, i32: i64, u64: i128, i64: i128
+    u8 as i8: i128, i8 as i8: i32, u16 as i16: i128, i16 as i16: i32, u32 as i32: i128, i32 as i32: i64,
+    u64 as i64: i128, i64 as i64: i128
 );
 
 multiversion! {
-    /// The functions that shape arithmetic and masks are made of.
-    fn integer_run[T: Integer](kind: BinaryKind, run: Run<'_, T>, out: &mut [T], stride: usize) {
+    /// The functions that shape arithmetic and masks are made of, as far as signs do not matter.
+    fn signless_run[T: Integer](kind: BinaryKind, run: Run<'_, T>, out: &mut [T], stride: usize) {
         match kind {
             BinaryKind::Add => combine(run, out, stride, |a, b| T::apply(BinaryKind::Add, a, b)),
             BinaryKind::Sub => combine(run, out, stride, |a, b| T::apply(BinaryKind::Sub, a, b)),
             BinaryKind::Mul => combine(run, out, stride, |a, b| T::apply(BinaryKind::Mul, a, b)),
-            BinaryKind::Min => combine(run, out, stride, |a, b| T::apply(BinaryKind::Min, a, b)),
-            BinaryKind::Max => combine(run, out, stride, |a, b| T::apply(BinaryKind::Max, a, b)),
             BinaryKind::And => combine(run, out, stride, |a, b| T::apply(BinaryKind::And, a, b)),
             BinaryKind::Or => combine(run, out, stride, |a, b| T::apply(BinaryKind::Or, a, b)),
             BinaryKind::Xor => combine(run, out, stride, |a, b| T::apply(BinaryKind::Xor, a, b)),
             BinaryKind::ShiftLeft => combine(run, out, stride, |a, b| T::apply(BinaryKind::ShiftLeft, a, b)),
+            rare => rare_run(rare, run, out, stride),
+        }
+    }
+}
+
+multiversion! {
+    /// Those whose results depend on signs.
+    fn integer_run[T: Integer](kind: BinaryKind, run: Run<'_, T>, out: &mut [T], stride: usize) {
+        match kind {
+            BinaryKind::Min => combine(run, out, stride, |a, b| T::apply(BinaryKind::Min, a, b)),
+            BinaryKind::Max => combine(run, out, stride, |a, b| T::apply(BinaryKind::Max, a, b)),
             BinaryKind::ShiftRight => combine(run, out, stride, |a, b| T::apply(BinaryKind::ShiftRight, a, b)),
             rare => rare_run(rare, run, out, stride),
         }
@@ -339,7 +361,11 @@ macro_rules! ordered {
                 pool: &Pool,
             ) -> Result<(), Error> {
                 let level = Level::new(isa);
-                shape.runs(a, b, out, pool, &|run, out, stride| compare_run(level, kind, run, out, stride))
+                shape.runs(a, b, out, pool, &|run, out, stride| match kind {
+                    Comparison::Greater => compare_run(level, Comparison::Less, run.turned(), out, stride),
+                    Comparison::GreaterOrEqual => compare_run(level, Comparison::LessOrEqual, run.turned(), out, stride),
+                    kind => compare_run(level, kind, run, out, stride),
+                })
             }
         }
     )*};
@@ -348,14 +374,15 @@ macro_rules! ordered {
 ordered!(i8 u8 i16 u16 i32 u32 i64 u64 f32 f64);
 
 multiversion! {
+    /// Those that others turn round have no loop here: `Greater` and `GreaterOrEqual`.
     fn compare_run[T: Ordered](kind: Comparison, run: Run<'_, T>, out: &mut [u8], stride: usize) {
         match kind {
-            Comparison::Equal => combine(run, out, stride, |a, b| u8::from(a == b)),
-            Comparison::NotEqual => combine(run, out, stride, |a, b| u8::from(a != b)),
+            Comparison::Equal | Comparison::NotEqual => {
+                let differs = u8::from(kind == Comparison::NotEqual);
+                combine(run, out, stride, |a, b| u8::from(a == b) ^ differs);
+            }
             Comparison::Less => combine(run, out, stride, |a, b| u8::from(a < b)),
-            Comparison::LessOrEqual => combine(run, out, stride, |a, b| u8::from(a <= b)),
-            Comparison::Greater => combine(run, out, stride, |a, b| u8::from(a > b)),
-            Comparison::GreaterOrEqual => combine(run, out, stride, |a, b| u8::from(a >= b)),
+            _ => combine(run, out, stride, |a, b| u8::from(a <= b)),
         }
     }
 }
