@@ -7,11 +7,13 @@
 use std::arch::aarch64::{uint8x16_t, vld1q_u8, vst1q_u8, vzip1q_u8, vzip2q_u8};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
-    __m128i, __m256, __m512, _mm_loadu_si128, _mm_storeu_si128, _mm_unpackhi_epi8, _mm_unpacklo_epi8,
-    _mm256_castpd_ps, _mm256_castps_pd, _mm256_loadu_ps, _mm256_permute2f128_ps, _mm256_storeu_ps,
-    _mm256_unpackhi_pd, _mm256_unpackhi_ps, _mm256_unpacklo_pd, _mm256_unpacklo_ps, _mm512_castpd_ps,
-    _mm512_castps_pd, _mm512_loadu_ps, _mm512_setzero_ps, _mm512_shuffle_f32x4, _mm512_storeu_ps,
-    _mm512_unpackhi_pd, _mm512_unpackhi_ps, _mm512_unpacklo_pd, _mm512_unpacklo_ps,
+    __m128i, __m256, __m256i, __m512, _mm_loadu_si128, _mm_storeu_si128, _mm_unpackhi_epi8,
+    _mm_unpacklo_epi8, _mm256_castpd_ps, _mm256_castps_pd, _mm256_loadu_ps, _mm256_loadu_si256,
+    _mm256_loadu2_m128i, _mm256_permute2f128_ps, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_storeu2_m128i,
+    _mm256_unpackhi_epi8, _mm256_unpackhi_pd, _mm256_unpackhi_ps, _mm256_unpacklo_epi8, _mm256_unpacklo_pd,
+    _mm256_unpacklo_ps, _mm512_castpd_ps, _mm512_castps_pd, _mm512_loadu_ps, _mm512_setzero_ps,
+    _mm512_shuffle_f32x4, _mm512_storeu_ps, _mm512_unpackhi_pd, _mm512_unpackhi_ps, _mm512_unpacklo_pd,
+    _mm512_unpacklo_ps,
 };
 
 /// Lines and columns of a tile.
@@ -151,3 +153,79 @@ macro_rules! bytes {
 bytes!(bytes_sse2, "sse2", __m128i, _mm_loadu_si128, _mm_storeu_si128, _mm_unpacklo_epi8, _mm_unpackhi_epi8);
 #[cfg(target_arch = "aarch64")]
 bytes!(bytes_neon, "neon", uint8x16_t, vld1q_u8, vst1q_u8, vzip1q_u8, vzip2q_u8);
+
+/// Bytes of 32 lines of 16 become 16 lines of 32; steps are in bytes.
+///
+/// # Safety
+/// So many lines lie `src_step` apart from `src` on and `dst_step` apart from `dst` on, the latter to write; the machine has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+pub(crate) unsafe fn bytes_32x16(src: *const u8, src_step: usize, dst: *mut u8, dst_step: usize) {
+    // SAFETY: lines of the caller's, each half of a vector.
+    let line = |index: usize| unsafe {
+        let half = |index: usize| src.add(index * src_step).cast();
+        _mm256_loadu2_m128i(half(index + SIDE), half(index))
+    };
+    for (index, column) in columns_of_halves(std::array::from_fn(line)).into_iter().enumerate() {
+        // SAFETY: a line of the caller's.
+        unsafe { _mm256_storeu_si256(dst.add(index * dst_step).cast(), column) };
+    }
+}
+
+/// As [`bytes_32x16`], back: bytes of 16 lines of 32 become 32 lines of 16.
+///
+/// # Safety
+/// As there.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+pub(crate) unsafe fn bytes_16x32(src: *const u8, src_step: usize, dst: *mut u8, dst_step: usize) {
+    // SAFETY: a line of the caller's.
+    let line = |index: usize| unsafe { _mm256_loadu_si256(src.add(index * src_step).cast()) };
+    for (index, column) in columns_of_halves(std::array::from_fn(line)).into_iter().enumerate() {
+        let half = |index: usize| dst.wrapping_add(index * dst_step).cast();
+        // SAFETY: lines of the caller's, each half of a vector.
+        unsafe { _mm256_storeu2_m128i(half(index + SIDE), half(index), column) };
+    }
+}
+
+/// The columns of 16 lines in the lower halves, and those of 16 others in the upper ones.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn columns_of_halves(mut lines: [__m256i; SIDE]) -> [__m256i; SIDE] {
+    // As bytes are transposed in single registers of 128 bits.
+    for _ in 0..4 {
+        let old = lines;
+        for index in 0..SIDE / 2 {
+            lines[2 * index] = _mm256_unpacklo_epi8(old[index], old[index + SIDE / 2]);
+            lines[2 * index + 1] = _mm256_unpackhi_epi8(old[index], old[index + SIDE / 2]);
+        }
+    }
+    lines
+}
+
+/// Bytes of 32 lines of 16 become 16 lines of 32; steps are in bytes.
+///
+/// # Safety
+/// So many lines lie `src_step` apart from `src` on and `dst_step` apart from `dst` on, the latter to write.
+#[cfg(target_arch = "aarch64")]
+#[target_feature(enable = "neon")]
+pub(crate) unsafe fn bytes_32x16(src: *const u8, src_step: usize, dst: *mut u8, dst_step: usize) {
+    for half in [0, SIDE] {
+        // SAFETY: half of the caller's lines, and of each column.
+        unsafe { bytes_neon(src.add(half * src_step), src_step as isize, dst.add(half), dst_step as isize) };
+    }
+}
+
+/// As [`bytes_32x16`], back: bytes of 16 lines of 32 become 32 lines of 16.
+///
+/// # Safety
+/// As there.
+#[cfg(target_arch = "aarch64")]
+#[target_feature(enable = "neon")]
+pub(crate) unsafe fn bytes_16x32(src: *const u8, src_step: usize, dst: *mut u8, dst_step: usize) {
+    for half in [0, SIDE] {
+        // SAFETY: half of each of the caller's lines, and of the columns.
+        unsafe { bytes_neon(src.add(half), src_step as isize, dst.add(half * dst_step), dst_step as isize) };
+    }
+}
