@@ -43,6 +43,8 @@ mod triple;
 mod typed;
 mod unary;
 #[cfg(target_arch = "x86_64")]
+mod unary_avx2;
+#[cfg(target_arch = "x86_64")]
 mod unary_x86;
 mod warp;
 mod weigh;

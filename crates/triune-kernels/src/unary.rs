@@ -5,9 +5,9 @@
 use triune_tensor::function::{UnaryKind, math as exact};
 
 use crate::dispatch::{Level, multiversion};
-#[cfg(target_arch = "x86_64")]
-use crate::unary_x86;
 use crate::{Error, Isa, Nhwc, Pool, math, parallel};
+#[cfg(target_arch = "x86_64")]
+use crate::{unary_avx2, unary_x86};
 
 /// Calls a generic function with the element function of a `UnaryKind`, so that the choice is made outside of the loop.
 macro_rules! with_function {
@@ -124,6 +124,11 @@ pub(crate) fn apply(level: Level, kind: UnaryKind, x: &[f32], y: &mut [f32]) {
             UnaryKind::Tanh => return unsafe { unary_x86::apply_tanh(x, y) },
             _ => {}
         }
+    }
+    // SAFETY: the level vouches for the features.
+    #[cfg(target_arch = "x86_64")]
+    if level.isa() >= Isa::Avx2 && unsafe { unary_avx2::apply(kind, x, y) } {
+        return;
     }
     apply_any(level, kind, x, y);
 }
