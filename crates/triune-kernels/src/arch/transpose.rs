@@ -99,7 +99,7 @@ pub(crate) unsafe fn words_avx2(src: *const u8, src_step: isize, dst: *mut u8, d
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn columns_of_eight(src: *const u8, step: isize) -> [__m256; 8] {
+pub(crate) unsafe fn columns_of_eight(src: *const u8, step: isize) -> [__m256; 8] {
     // SAFETY: a line of the caller's.
     let lines: [__m256; 8] =
         std::array::from_fn(|index| unsafe { _mm256_loadu_ps(src.offset(index as isize * step).cast()) });
