@@ -329,13 +329,9 @@ pub(crate) fn add_rows_avx2(x: &[f32], columns: usize, sum: f32) -> f32 {
             let from = x[first * columns + at..].as_ptr().cast();
             // SAFETY: eight columns of eight rows, which lie inside of `x`.
             let tile = unsafe { columns_of_eight(from, (columns * size_of::<f32>()) as isize) };
-            if at == column {
-                for column in tile {
-                    sums = _mm256_add_ps(sums, column);
-                }
-            } else {
-                for column in &tile[column - at..] {
-                    sums = _mm256_add_ps(sums, *column);
+            for (index, next) in tile.into_iter().enumerate() {
+                if at + index >= column {
+                    sums = _mm256_add_ps(sums, next);
                 }
             }
         }

@@ -9,11 +9,11 @@ use std::arch::aarch64::{uint8x16_t, vld1q_u8, vst1q_u8, vzip1q_u8, vzip2q_u8};
 use std::arch::x86_64::{
     __m128i, __m256, __m256i, __m512, _mm_loadu_si128, _mm_storeu_si128, _mm_unpackhi_epi8,
     _mm_unpacklo_epi8, _mm256_castpd_ps, _mm256_castps_pd, _mm256_loadu_ps, _mm256_loadu_si256,
-    _mm256_loadu2_m128i, _mm256_permute2f128_ps, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_storeu2_m128i,
-    _mm256_unpackhi_epi8, _mm256_unpackhi_pd, _mm256_unpackhi_ps, _mm256_unpacklo_epi8, _mm256_unpacklo_pd,
-    _mm256_unpacklo_ps, _mm512_castpd_ps, _mm512_castps_pd, _mm512_loadu_ps, _mm512_setzero_ps,
-    _mm512_shuffle_f32x4, _mm512_storeu_ps, _mm512_unpackhi_pd, _mm512_unpackhi_ps, _mm512_unpacklo_pd,
-    _mm512_unpacklo_ps,
+    _mm256_loadu2_m128i, _mm256_permute2f128_ps, _mm256_setzero_ps, _mm256_storeu_ps, _mm256_storeu_si256,
+    _mm256_storeu2_m128i, _mm256_unpackhi_epi8, _mm256_unpackhi_pd, _mm256_unpackhi_ps, _mm256_unpacklo_epi8,
+    _mm256_unpacklo_pd, _mm256_unpacklo_ps, _mm512_castpd_ps, _mm512_castps_pd, _mm512_loadu_ps,
+    _mm512_setzero_ps, _mm512_shuffle_f32x4, _mm512_storeu_ps, _mm512_unpackhi_pd, _mm512_unpackhi_ps,
+    _mm512_unpacklo_pd, _mm512_unpacklo_ps,
 };
 
 /// Lines and columns of a tile.
@@ -94,32 +94,43 @@ pub(crate) unsafe fn words_avx2(src: *const u8, src_step: isize, dst: *mut u8, d
 
 /// The columns of eight words of eight lines.
 ///
+/// Loops and a macro, no closures: those are not always taken in, and would be calls that pass vectors through memory.
+///
 /// # Safety
 /// The lines lie `step` bytes apart from `src` on.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(crate) unsafe fn columns_of_eight(src: *const u8, step: isize) -> [__m256; 8] {
-    // SAFETY: a line of the caller's.
-    let lines: [__m256; 8] =
-        std::array::from_fn(|index| unsafe { _mm256_loadu_ps(src.offset(index as isize * step).cast()) });
-    let low = |a, b| _mm256_castpd_ps(_mm256_unpacklo_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)));
-    let high = |a, b| _mm256_castpd_ps(_mm256_unpackhi_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)));
+    macro_rules! pairs {
+        ($unpack:ident, $a:expr, $b:expr) => {
+            _mm256_castpd_ps($unpack(_mm256_castps_pd($a), _mm256_castps_pd($b)))
+        };
+    }
+    let mut lines = [_mm256_setzero_ps(); 8];
+    for (index, line) in lines.iter_mut().enumerate() {
+        // SAFETY: a line of the caller's.
+        *line = unsafe { _mm256_loadu_ps(src.offset(index as isize * step).cast()) };
+    }
     // Of four lines: element c % 4 in each half, which is that of c / 4.
-    let fours = |a, b, c, d| {
+    let mut fours = lines;
+    for (four, lines) in fours.as_chunks_mut::<4>().0.iter_mut().zip(lines.as_chunks::<4>().0) {
+        let [a, b, c, d] = *lines;
         let (first, second) = (_mm256_unpacklo_ps(a, b), _mm256_unpacklo_ps(c, d));
         let (third, fourth) = (_mm256_unpackhi_ps(a, b), _mm256_unpackhi_ps(c, d));
-        [low(first, second), high(first, second), low(third, fourth), high(third, fourth)]
-    };
-    let [above, below] = [0, 4].map(|at| fours(lines[at], lines[at + 1], lines[at + 2], lines[at + 3]));
-    std::array::from_fn(|column| {
-        let (above, below) = (above[column % 4], below[column % 4]);
-        if column < 4 {
-            _mm256_permute2f128_ps::<0x20>(above, below)
-        } else {
-            _mm256_permute2f128_ps::<0x31>(above, below)
-        }
-    })
+        *four = [
+            pairs!(_mm256_unpacklo_pd, first, second),
+            pairs!(_mm256_unpackhi_pd, first, second),
+            pairs!(_mm256_unpacklo_pd, third, fourth),
+            pairs!(_mm256_unpackhi_pd, third, fourth),
+        ];
+    }
+    let mut columns = lines;
+    for column in 0..4 {
+        columns[column] = _mm256_permute2f128_ps::<0x20>(fours[column], fours[4 + column]);
+        columns[4 + column] = _mm256_permute2f128_ps::<0x31>(fours[column], fours[4 + column]);
+    }
+    columns
 }
 
 macro_rules! bytes {
