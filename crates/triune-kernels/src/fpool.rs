@@ -5,7 +5,9 @@
 use triune_tensor::function::PoolKind;
 
 use crate::dispatch::Level;
-use crate::pool2d::{Reduce, Taps, Window, drive, global};
+#[cfg(target_arch = "x86_64")]
+use crate::fpool_simd::{self, LINES};
+use crate::pool2d::{Reduce, Taps, Window, add_rows, drive, global};
 use crate::{Error, Isa, Nhwc, Pool, PoolSpec};
 
 /// The taps of one window, for the kernels: what they read was checked.
@@ -197,6 +199,15 @@ impl<const BY_ROWS: bool> Reduce for MeanFloat<BY_ROWS> {
     ) -> bool {
         let join = if BY_ROWS { Join::MeanByRows } else { Join::Mean };
         pixel(join, level, window, x, taps, counted, Apart::One, out)
+    }
+    #[inline(always)]
+    fn add_rows(&self, level: Level, x: &[f32], columns: usize, sum: f32) -> f32 {
+        #[cfg(target_arch = "x86_64")]
+        if level.isa() >= Isa::Avx2 && columns >= LINES && x.len() >= LINES * columns {
+            // SAFETY: the level vouches for AVX2.
+            return unsafe { fpool_simd::add_rows_avx2(x, columns, sum) };
+        }
+        add_rows(level, *self, x, columns, sum)
     }
     #[inline(always)]
     fn beside(&self) -> Option<f32> {

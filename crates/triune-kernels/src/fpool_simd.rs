@@ -11,17 +11,20 @@ use std::arch::aarch64::{
 use std::arch::x86_64::{
     __m256, __m512, _CMP_UNORD_Q, _mm256_add_ps, _mm256_blendv_ps, _mm256_castpd_ps, _mm256_castps_pd,
     _mm256_cmp_ps, _mm256_div_ps, _mm256_loadu_ps, _mm256_maskload_ps, _mm256_maskstore_ps, _mm256_max_ps,
-    _mm256_permute4x64_pd, _mm256_set1_ps, _mm256_shuffle_ps, _mm256_storeu_ps, _mm512_add_ps,
-    _mm512_cmp_ps_mask, _mm512_div_ps, _mm512_loadu_ps, _mm512_mask_mov_ps, _mm512_mask_storeu_ps,
-    _mm512_maskz_loadu_ps, _mm512_max_ps, _mm512_permutex2var_ps, _mm512_set1_ps, _mm512_setr_epi32,
-    _mm512_storeu_ps,
+    _mm256_permute4x64_pd, _mm256_set1_ps, _mm256_setzero_ps, _mm256_shuffle_ps, _mm256_storeu_ps,
+    _mm512_add_ps, _mm512_cmp_ps_mask, _mm512_div_ps, _mm512_loadu_ps, _mm512_mask_mov_ps,
+    _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_max_ps, _mm512_permutex2var_ps, _mm512_set1_ps,
+    _mm512_setr_epi32, _mm512_storeu_ps,
 };
 
 #[cfg(target_arch = "aarch64")]
 use crate::arch::neon;
-#[cfg(target_arch = "x86_64")]
-use crate::conv::fgemm_simd::{mask_256, mask_512};
 use crate::fpool::{Apart, Join, Region};
+#[cfg(target_arch = "x86_64")]
+use crate::{
+    arch::transpose::columns_of_eight,
+    conv::fgemm_simd::{mask_256, mask_512},
+};
 
 const MAX: u8 = 0;
 const MAX_OR_NAN: u8 = 1;
@@ -302,3 +305,42 @@ pool!(
     pairs_neon,
     first_pairs_neon
 );
+
+/// Rows that [`add_rows_avx2`] sums side by side, and columns that it transposes at a time.
+#[cfg(target_arch = "x86_64")]
+pub(crate) const LINES: usize = 8;
+
+/// Rows of a plane, each summed by itself from left to right, and the sums from the first to the last: as `pool2d::add_rows`, which is
+/// the same for any machine, with a row in each lane of a vector.
+///
+/// There are [`LINES`] rows and columns at least. The last ones of either are read together with some before them, which are not
+/// added again.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+pub(crate) fn add_rows_avx2(x: &[f32], columns: usize, sum: f32) -> f32 {
+    let rows = x.len() / columns;
+    assert!(rows >= LINES && columns >= LINES);
+    let mut sum = sum;
+    for row in (0..rows).step_by(LINES) {
+        let first = row.min(rows - LINES);
+        let mut sums = _mm256_setzero_ps();
+        for column in (0..columns).step_by(LINES) {
+            let at = column.min(columns - LINES);
+            let from = x[first * columns + at..].as_ptr().cast();
+            // SAFETY: eight columns of eight rows, which lie inside of `x`.
+            let tile = unsafe { columns_of_eight(from, (columns * size_of::<f32>()) as isize) };
+            for (index, next) in tile.into_iter().enumerate() {
+                if at + index >= column {
+                    sums = _mm256_add_ps(sums, next);
+                }
+            }
+        }
+        let mut own = [0.0; LINES];
+        // SAFETY: as many elements as a vector has.
+        unsafe { _mm256_storeu_ps(own.as_mut_ptr(), sums) };
+        for own in &own[row - first..] {
+            sum += own;
+        }
+    }
+    sum
+}

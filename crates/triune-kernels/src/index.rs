@@ -387,6 +387,51 @@ const FEW: usize = 8;
 /// Elements that are looked at together, since nearly all of a row come behind.
 const AHEAD: usize = 32;
 
+/// So many elements at most are kept in order while a row is gone through.
+const KEPT: usize = 32;
+
+/// Positions of the first elements of a row in order, as many as there is room for: each is put in its place as it comes.
+fn first_few<T: Reducible>(x: &[T], len: usize, step: usize, descending: bool, positions: &mut [u32]) {
+    // Of equal elements the one that stands first stays before the other.
+    let is_before = |own: T, other: T| {
+        if descending {
+            T::gt(&own, &other) || own.is_nan() && !other.is_nan()
+        } else {
+            T::lt(&own, &other) || !own.is_nan() && other.is_nan()
+        }
+    };
+    let mut keys = [x[0]; KEPT];
+    let keys = &mut keys[..positions.len()];
+    let mut count = 0;
+    for chunk in spans(len, 1).flat_map(|part| part.clone().step_by(AHEAD).map(move |at| at..part.end)) {
+        let chunk = chunk.start..chunk.end.min(chunk.start + AHEAD);
+        if count == keys.len() && step == 1 {
+            let last = keys[count - 1];
+            // No early end: a loop that leaves is not vectorised.
+            let behind = |all: bool, &own: &T| all & comes_behind(own, last, descending);
+            if x[chunk.clone()].iter().fold(true, behind) {
+                continue;
+            }
+        }
+        for position in chunk {
+            let own = x[position * step];
+            if count < keys.len() {
+                count += 1;
+            } else if !is_before(own, keys[count - 1]) {
+                continue;
+            }
+            let mut place = count - 1;
+            while place > 0 && is_before(own, keys[place - 1]) {
+                keys[place] = keys[place - 1];
+                positions[place] = positions[place - 1];
+                place -= 1;
+            }
+            keys[place] = own;
+            positions[place] = position as u32;
+        }
+    }
+}
+
 /// Whether an element comes behind one that stands before it. A few that do are let through: NaNs among themselves.
 fn comes_behind<T: Reducible>(a: T, b: T, descending: bool) -> bool {
     if descending { !T::gt(&a, &b) && !a.is_nan() } else { !T::lt(&a, &b) && !b.is_nan() }
@@ -467,7 +512,10 @@ pub fn order<T: Reducible>(
                 let order = compare(key(*a), key(*b));
                 (if descending { order.reverse() } else { order }).then(a.cmp(b))
             };
-            let count = if k > len / FEW {
+            let count = if k <= KEPT {
+                first_few(&x[first..], len, inner, descending, &mut positions[..k]);
+                k
+            } else if k > len / FEW {
                 for part in spans(len, 1) {
                     for position in part {
                         positions[position] = position as u32;
@@ -476,7 +524,7 @@ pub fn order<T: Reducible>(
                 len
             } else {
                 // Behind the last one wanted of those that have come, nothing need be kept.
-                let room = (2 * k).max(FEW);
+                let room = 2 * k;
                 let (mut count, mut last) = (0, None);
                 for chunk in
                     spans(len, 1).flat_map(|part| part.clone().step_by(AHEAD).map(move |at| at..part.end))
@@ -508,7 +556,9 @@ pub fn order<T: Reducible>(
                 // What was not numbered must not be looked up.
                 return;
             }
-            sort_first(&mut positions[..count], k, &before);
+            if k > KEPT {
+                sort_first(&mut positions[..count], k, &before);
+            }
             for (place, &position) in positions[..k].iter().enumerate() {
                 let at = row / inner * k * inner + place * inner + row % inner;
                 // SAFETY: inside of the output, whose length was checked; every result is written by one task.

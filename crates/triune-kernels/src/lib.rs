@@ -36,11 +36,14 @@ mod running;
 mod sha256;
 mod softmax;
 mod strided;
+mod tables;
 mod tensor_info;
 mod tmatmul;
 mod triple;
 mod typed;
 mod unary;
+#[cfg(target_arch = "x86_64")]
+mod unary_avx2;
 #[cfg(target_arch = "x86_64")]
 mod unary_x86;
 mod warp;
@@ -72,6 +75,7 @@ pub use resize::{QResize, Resize, ResizeSpec};
 pub use running::{RunningSpec, Summand, running};
 pub use sha256::sha256;
 pub use softmax::{AxisShape, QSoftmax, log_softmax, softmax};
+pub use tables::{table, tables};
 pub use tensor_info::{MAX_RANK, TensorPad};
 pub use tmatmul::{TMatMulSpec, product};
 pub use triple::{Then, Triple, triple};
@@ -80,6 +84,6 @@ pub use typed::{
     Choice, Convertible, Integer, Ordered, Truth, compare, convert, double_binary, double_unary, has_double,
     has_integer, integer_binary, narrow, select, widen,
 };
-pub use unary::{table, tables, unary};
+pub use unary::unary;
 pub use warp::{Sample, WarpSpec, warp_perspective};
 pub use weigh::{WeighSpec, weigh};

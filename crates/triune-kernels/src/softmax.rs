@@ -7,9 +7,9 @@ use triune_tensor::function::math as exact;
 use crate::cancel::spans;
 use crate::dispatch::{Level, multiversion};
 use crate::parallel::{self, GRAIN, Shared};
-#[cfg(target_arch = "x86_64")]
-use crate::unary_x86;
 use crate::{Error, Isa, Pool, Q8, math};
+#[cfg(target_arch = "x86_64")]
+use crate::{unary_avx2, unary_x86};
 
 /// A dense tensor seen from one axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -124,6 +124,9 @@ fn exp_and_sums(level: Level, x: &[f32], largest: f32, y: &mut [f32], sums: &mut
     if level.is_512() {
         // SAFETY: the level vouches for the features.
         return unsafe { unary_x86::exp_and_sums(x, largest, y, sums) };
+    } else if level.isa() >= Isa::Avx2 {
+        // SAFETY: as above.
+        return unsafe { unary_avx2::exp_and_sums(x, largest, y, sums) };
     }
     exp_and_sums_any(level, x, largest, y, sums);
 }

@@ -4,7 +4,7 @@
 use crate::dispatch::{Level, multiversion};
 use crate::parallel::{self, GRAIN, Shared};
 use crate::quantize::{dequantize_run, unbias};
-use crate::unary::look_up;
+use crate::tables::look_up;
 use crate::{Error, Isa, Pool, Q8, math};
 
 /// Most axes that a padded tensor may have.

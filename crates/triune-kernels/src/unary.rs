@@ -1,13 +1,13 @@
-//! Element by element over one operand: float functions, and tables of 256 entries.
+//! Element by element over one operand: float functions.
 
 #![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
 
 use triune_tensor::function::{UnaryKind, math as exact};
 
 use crate::dispatch::{Level, multiversion};
+use crate::{Error, Isa, Nhwc, Pool, math, parallel};
 #[cfg(target_arch = "x86_64")]
-use crate::unary_x86;
-use crate::{Error, Isa, Nhwc, Pool, cancel::spans, math, parallel};
+use crate::{unary_avx2, unary_x86};
 
 /// Calls a generic function with the element function of a `UnaryKind`, so that the choice is made outside of the loop.
 macro_rules! with_function {
@@ -125,6 +125,11 @@ pub(crate) fn apply(level: Level, kind: UnaryKind, x: &[f32], y: &mut [f32]) {
             _ => {}
         }
     }
+    // SAFETY: the level vouches for the features.
+    #[cfg(target_arch = "x86_64")]
+    if level.isa() >= Isa::Avx2 && unsafe { unary_avx2::apply(kind, x, y) } {
+        return;
+    }
     apply_any(level, kind, x, y);
 }
 
@@ -211,116 +216,4 @@ pub fn unary(
 ) -> Result<(), Error> {
     let level = Level::new(isa);
     parallel::elementwise(pool, x, in_map, y, out_map, &|x, y| apply(level, kind, x, y))
-}
-
-/// y = `table[x]`, byte by byte, indexed by the byte's unsigned pattern.
-///
-/// Errors: extents that differ, slices shorter than their maps.
-pub fn table(
-    isa: Isa,
-    table: &[u8; 256],
-    x: &[u8],
-    in_map: Nhwc,
-    y: &mut [u8],
-    out_map: Nhwc,
-    pool: &Pool,
-) -> Result<(), Error> {
-    let level = Level::new(isa);
-    parallel::elementwise(pool, x, in_map, y, out_map, &|x, y| look_up(level, table, x, y))
-}
-
-/// y = `tables[i][x]`, byte by byte, indexed by the byte's unsigned pattern; i is the row with `by_rows`, else the channel.
-///
-/// Errors: extents that differ, another number of tables than rows or channels, slices shorter than their maps.
-pub fn tables(
-    isa: Isa,
-    tables: &[[u8; 256]],
-    by_rows: bool,
-    x: &[u8],
-    in_map: Nhwc,
-    y: &mut [u8],
-    out_map: Nhwc,
-    pool: &Pool,
-) -> Result<(), Error> {
-    parallel::same_extents(in_map, out_map)?;
-    Error::check_len("input", x.len(), in_map.span())?;
-    parallel::check_output(y, out_map)?;
-    let wanted = if by_rows { in_map.h } else { in_map.c };
-    Error::check_eq("tables", wanted, tables.len())?;
-    let level = Level::new(isa);
-    parallel::rows(pool, y, out_map, &|n, h, row| {
-        let x = &x[in_map.offset(n, h, 0)..];
-        for span in spans(in_map.w, in_map.c) {
-            if by_rows {
-                for w in span {
-                    let (from, to) = (w * in_map.stride_w, w * out_map.stride_w);
-                    look_up(level, &tables[h], &x[from..][..in_map.c], &mut row[to..][..in_map.c]);
-                }
-                continue;
-            }
-            for (block, tables) in tables.chunks(NEAR_TABLES).enumerate() {
-                let first = block * NEAR_TABLES;
-                for w in span.clone() {
-                    let pixel = &x[w * in_map.stride_w + first..][..tables.len()];
-                    let made = &mut row[w * out_map.stride_w + first..][..tables.len()];
-                    for ((made, &byte), table) in made.iter_mut().zip(pixel).zip(tables) {
-                        *made = table[usize::from(byte)];
-                    }
-                }
-            }
-        }
-    });
-    Ok(())
-}
-
-/// Tables of so many channels lie in a processor's first cache beside what is looked up.
-const NEAR_TABLES: usize = 64;
-
-/// Looks up bytes in registers where the machine can, in memory where not.
-pub(crate) fn look_up(level: Level, table: &[u8; 256], x: &[u8], y: &mut [u8]) {
-    #[cfg(target_arch = "x86_64")]
-    if level.is_512() && std::arch::is_x86_feature_detected!("avx512vbmi") {
-        // SAFETY: the machine has AVX-512 F, BW (by the level) and VBMI (just asked).
-        return unsafe { look_up_vbmi(table, x, y) };
-    }
-    let _ = level;
-    for (y, &x) in y.iter_mut().zip(x) {
-        *y = table[usize::from(x)];
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-fn look_up_vbmi(table: &[u8; 256], x: &[u8], y: &mut [u8]) {
-    use std::arch::x86_64::{
-        __m512i, _mm512_loadu_epi8, _mm512_mask_blend_epi8, _mm512_mask_storeu_epi8, _mm512_maskz_loadu_epi8,
-        _mm512_movepi8_mask, _mm512_permutex2var_epi8, _mm512_storeu_epi8,
-    };
-    // SAFETY: four loads of 64 bytes each cover the 256 of the table.
-    let rows: [__m512i; 4] =
-        std::array::from_fn(|i| unsafe { _mm512_loadu_epi8(table.as_ptr().add(64 * i).cast()) });
-    // Two tables of 128 entries each, by the low seven bits; the top bit chooses.
-    let pick = |index: __m512i| {
-        let low = _mm512_permutex2var_epi8(rows[0], index, rows[1]);
-        let high = _mm512_permutex2var_epi8(rows[2], index, rows[3]);
-        _mm512_mask_blend_epi8(_mm512_movepi8_mask(index), low, high)
-    };
-    let len = x.len().min(y.len());
-    let mut at = 0;
-    while at + 64 <= len {
-        // SAFETY: 64 bytes from `at` on lie inside of both slices.
-        unsafe {
-            let index = _mm512_loadu_epi8(x.as_ptr().add(at).cast());
-            _mm512_storeu_epi8(y.as_mut_ptr().add(at).cast(), pick(index));
-        }
-        at += 64;
-    }
-    if at < len {
-        let mask = (1u64 << (len - at)) - 1;
-        // SAFETY: masked lanes are not touched, the others lie inside of both slices.
-        unsafe {
-            let index = _mm512_maskz_loadu_epi8(mask, x.as_ptr().add(at).cast());
-            _mm512_mask_storeu_epi8(y.as_mut_ptr().add(at).cast(), mask, pick(index));
-        }
-    }
 }

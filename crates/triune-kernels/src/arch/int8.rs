@@ -42,9 +42,6 @@ pub(crate) struct Sum {
     pub(crate) away: bool,
 }
 
-/// Replaces bytes by their entries in a table: pointer to the first byte, number of bytes.
-pub(crate) type Lookup = unsafe fn(*mut u8, usize, &[u8; 256]);
-
 /// A matrix product's block: MR rows of packed activations times NV panels of weights.
 pub(crate) type GemmKernel = unsafe fn(&crate::conv::Block<'_>);
 
@@ -118,13 +115,4 @@ pub(crate) trait Int8: Dot {
     unsafe fn pack_activations(to: *mut u8, from: *const u8, n: usize, flip: u8);
     /// Packs `n` times the same activation, 0..=255, under the same terms.
     unsafe fn fill_activations(to: *mut u8, value: u8, n: usize);
-}
-
-/// The lookup without vectors.
-pub(crate) unsafe fn lookup_bytes(bytes: *mut u8, n: usize, table: &[u8; 256]) {
-    // SAFETY: the caller's pointer covers `n` bytes.
-    let bytes = unsafe { std::slice::from_raw_parts_mut(bytes, n) };
-    for byte in bytes {
-        *byte = table[usize::from(*byte)];
-    }
 }

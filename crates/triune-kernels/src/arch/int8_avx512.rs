@@ -8,7 +8,7 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 
 use crate::{
-    arch::int8::{Dot, GemmKernel, Int8, Lookup, Narrow, Sum, SumsKernel, fill, lookup_bytes},
+    arch::int8::{Dot, GemmKernel, Int8, Narrow, Sum, SumsKernel, fill},
     conv::{Block, DepthwiseJob, GemmJob, depthwise_row, gemm_block, gemm_tile},
     imatmul::{self, sums_block},
     math::BELOW_HALF,
@@ -455,31 +455,4 @@ pub(crate) unsafe fn row_avx512(job: &DepthwiseJob<'_>, task: usize) {
 pub(crate) unsafe fn row_vnni(job: &DepthwiseJob<'_>, task: usize) {
     // SAFETY: the caller's contract.
     unsafe { depthwise_row::<Avx512<true>>(job, task) }
-}
-
-/// The fastest table lookup of a machine with AVX-512.
-pub(crate) fn lookup() -> Lookup {
-    if std::arch::is_x86_feature_detected!("avx512vbmi") { lookup_vbmi } else { lookup_bytes }
-}
-
-/// # Safety
-/// The CPU has AVX-512 VBMI; `bytes` covers `n` bytes.
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-unsafe fn lookup_vbmi(bytes: *mut u8, n: usize, table: &[u8; 256]) {
-    // SAFETY: the caller's pointers, bytes that are masked off are not accessed; a table is four vectors.
-    unsafe {
-        let mut t = [_mm512_setzero_si512(); 4];
-        for (i, part) in t.iter_mut().enumerate() {
-            *part = _mm512_loadu_si512(table.as_ptr().add(64 * i).cast());
-        }
-        for at in (0..n).step_by(64) {
-            let mask = mask64(n - at);
-            let index = _mm512_maskz_loadu_epi8(mask, bytes.add(at).cast());
-            // Each lookup takes 7 bits; the eighth chooses.
-            let low = _mm512_permutex2var_epi8(t[0], index, t[1]);
-            let high = _mm512_permutex2var_epi8(t[2], index, t[3]);
-            let result = _mm512_mask_blend_epi8(_mm512_movepi8_mask(index), low, high);
-            _mm512_mask_storeu_epi8(bytes.add(at).cast(), mask, result);
-        }
-    }
 }

@@ -406,35 +406,3 @@ pub(crate) unsafe fn row_dot(job: &DepthwiseJob<'_>, task: usize) {
     // SAFETY: the caller's contract.
     unsafe { depthwise_row::<Neon<true>>(job, task) }
 }
-
-/// Replaces bytes by their entries in a table, of which four vectors are looked up at a time.
-///
-/// # Safety
-/// The CPU has NEON; `bytes` covers `n` bytes.
-#[target_feature(enable = "neon")]
-pub(crate) unsafe fn lookup(bytes: *mut u8, n: usize, table: &[u8; 256]) {
-    let part = |quarter: usize| {
-        let from = table[64 * quarter..].as_ptr();
-        // SAFETY: a quarter of the table is four vectors.
-        unsafe { vld1q_u8_x4(from) }
-    };
-    let parts = [part(0), part(1), part(2), part(3)];
-    let quarter = vdupq_n_u8(64);
-    let mut at = 0;
-    while n - at >= 16 {
-        // SAFETY: 16 bytes are left.
-        unsafe {
-            let mut index = vld1q_u8(bytes.add(at));
-            // Numbers beyond a quarter give 0 in the first lookup and leave the byte as it is in the others.
-            let mut result = vqtbl4q_u8(parts[0], index);
-            for part in &parts[1..] {
-                index = vsubq_u8(index, quarter);
-                result = vqtbx4q_u8(result, *part, index);
-            }
-            vst1q_u8(bytes.add(at), result);
-        }
-        at += 16;
-    }
-    // SAFETY: what is left.
-    unsafe { crate::arch::int8::lookup_bytes(bytes.add(at), n - at, table) }
-}

@@ -7,11 +7,13 @@
 use std::arch::aarch64::{uint8x16_t, vld1q_u8, vst1q_u8, vzip1q_u8, vzip2q_u8};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
-    __m128i, __m256, __m512, _mm_loadu_si128, _mm_storeu_si128, _mm_unpackhi_epi8, _mm_unpacklo_epi8,
-    _mm256_castpd_ps, _mm256_castps_pd, _mm256_loadu_ps, _mm256_permute2f128_ps, _mm256_storeu_ps,
-    _mm256_unpackhi_pd, _mm256_unpackhi_ps, _mm256_unpacklo_pd, _mm256_unpacklo_ps, _mm512_castpd_ps,
-    _mm512_castps_pd, _mm512_loadu_ps, _mm512_setzero_ps, _mm512_shuffle_f32x4, _mm512_storeu_ps,
-    _mm512_unpackhi_pd, _mm512_unpackhi_ps, _mm512_unpacklo_pd, _mm512_unpacklo_ps,
+    __m128i, __m256, __m256i, __m512, _mm_loadu_si128, _mm_storeu_si128, _mm_unpackhi_epi8,
+    _mm_unpacklo_epi8, _mm256_castpd_ps, _mm256_castps_pd, _mm256_loadu_ps, _mm256_loadu_si256,
+    _mm256_loadu2_m128i, _mm256_permute2f128_ps, _mm256_setzero_ps, _mm256_storeu_ps, _mm256_storeu_si256,
+    _mm256_storeu2_m128i, _mm256_unpackhi_epi8, _mm256_unpackhi_pd, _mm256_unpackhi_ps, _mm256_unpacklo_epi8,
+    _mm256_unpacklo_pd, _mm256_unpacklo_ps, _mm512_castpd_ps, _mm512_castps_pd, _mm512_loadu_ps,
+    _mm512_setzero_ps, _mm512_shuffle_f32x4, _mm512_storeu_ps, _mm512_unpackhi_pd, _mm512_unpackhi_ps,
+    _mm512_unpacklo_pd, _mm512_unpacklo_ps,
 };
 
 /// Lines and columns of a tile.
@@ -92,32 +94,43 @@ pub(crate) unsafe fn words_avx2(src: *const u8, src_step: isize, dst: *mut u8, d
 
 /// The columns of eight words of eight lines.
 ///
+/// Loops and a macro, no closures: those are not always taken in, and would be calls that pass vectors through memory.
+///
 /// # Safety
 /// The lines lie `step` bytes apart from `src` on.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn columns_of_eight(src: *const u8, step: isize) -> [__m256; 8] {
-    // SAFETY: a line of the caller's.
-    let lines: [__m256; 8] =
-        std::array::from_fn(|index| unsafe { _mm256_loadu_ps(src.offset(index as isize * step).cast()) });
-    let low = |a, b| _mm256_castpd_ps(_mm256_unpacklo_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)));
-    let high = |a, b| _mm256_castpd_ps(_mm256_unpackhi_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)));
+pub(crate) unsafe fn columns_of_eight(src: *const u8, step: isize) -> [__m256; 8] {
+    macro_rules! pairs {
+        ($unpack:ident, $a:expr, $b:expr) => {
+            _mm256_castpd_ps($unpack(_mm256_castps_pd($a), _mm256_castps_pd($b)))
+        };
+    }
+    let mut lines = [_mm256_setzero_ps(); 8];
+    for (index, line) in lines.iter_mut().enumerate() {
+        // SAFETY: a line of the caller's.
+        *line = unsafe { _mm256_loadu_ps(src.offset(index as isize * step).cast()) };
+    }
     // Of four lines: element c % 4 in each half, which is that of c / 4.
-    let fours = |a, b, c, d| {
+    let mut fours = lines;
+    for (four, lines) in fours.as_chunks_mut::<4>().0.iter_mut().zip(lines.as_chunks::<4>().0) {
+        let [a, b, c, d] = *lines;
         let (first, second) = (_mm256_unpacklo_ps(a, b), _mm256_unpacklo_ps(c, d));
         let (third, fourth) = (_mm256_unpackhi_ps(a, b), _mm256_unpackhi_ps(c, d));
-        [low(first, second), high(first, second), low(third, fourth), high(third, fourth)]
-    };
-    let [above, below] = [0, 4].map(|at| fours(lines[at], lines[at + 1], lines[at + 2], lines[at + 3]));
-    std::array::from_fn(|column| {
-        let (above, below) = (above[column % 4], below[column % 4]);
-        if column < 4 {
-            _mm256_permute2f128_ps::<0x20>(above, below)
-        } else {
-            _mm256_permute2f128_ps::<0x31>(above, below)
-        }
-    })
+        *four = [
+            pairs!(_mm256_unpacklo_pd, first, second),
+            pairs!(_mm256_unpackhi_pd, first, second),
+            pairs!(_mm256_unpacklo_pd, third, fourth),
+            pairs!(_mm256_unpackhi_pd, third, fourth),
+        ];
+    }
+    let mut columns = lines;
+    for column in 0..4 {
+        columns[column] = _mm256_permute2f128_ps::<0x20>(fours[column], fours[4 + column]);
+        columns[4 + column] = _mm256_permute2f128_ps::<0x31>(fours[column], fours[4 + column]);
+    }
+    columns
 }
 
 macro_rules! bytes {
@@ -151,3 +164,79 @@ macro_rules! bytes {
 bytes!(bytes_sse2, "sse2", __m128i, _mm_loadu_si128, _mm_storeu_si128, _mm_unpacklo_epi8, _mm_unpackhi_epi8);
 #[cfg(target_arch = "aarch64")]
 bytes!(bytes_neon, "neon", uint8x16_t, vld1q_u8, vst1q_u8, vzip1q_u8, vzip2q_u8);
+
+/// Bytes of 32 lines of 16 become 16 lines of 32; steps are in bytes.
+///
+/// # Safety
+/// So many lines lie `src_step` apart from `src` on and `dst_step` apart from `dst` on, the latter to write; the machine has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+pub(crate) unsafe fn bytes_32x16(src: *const u8, src_step: usize, dst: *mut u8, dst_step: usize) {
+    // SAFETY: lines of the caller's, each half of a vector.
+    let line = |index: usize| unsafe {
+        let half = |index: usize| src.add(index * src_step).cast();
+        _mm256_loadu2_m128i(half(index + SIDE), half(index))
+    };
+    for (index, column) in columns_of_halves(std::array::from_fn(line)).into_iter().enumerate() {
+        // SAFETY: a line of the caller's.
+        unsafe { _mm256_storeu_si256(dst.add(index * dst_step).cast(), column) };
+    }
+}
+
+/// As [`bytes_32x16`], back: bytes of 16 lines of 32 become 32 lines of 16.
+///
+/// # Safety
+/// As there.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+pub(crate) unsafe fn bytes_16x32(src: *const u8, src_step: usize, dst: *mut u8, dst_step: usize) {
+    // SAFETY: a line of the caller's.
+    let line = |index: usize| unsafe { _mm256_loadu_si256(src.add(index * src_step).cast()) };
+    for (index, column) in columns_of_halves(std::array::from_fn(line)).into_iter().enumerate() {
+        let half = |index: usize| dst.wrapping_add(index * dst_step).cast();
+        // SAFETY: lines of the caller's, each half of a vector.
+        unsafe { _mm256_storeu2_m128i(half(index + SIDE), half(index), column) };
+    }
+}
+
+/// The columns of 16 lines in the lower halves, and those of 16 others in the upper ones.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn columns_of_halves(mut lines: [__m256i; SIDE]) -> [__m256i; SIDE] {
+    // As bytes are transposed in single registers of 128 bits.
+    for _ in 0..4 {
+        let old = lines;
+        for index in 0..SIDE / 2 {
+            lines[2 * index] = _mm256_unpacklo_epi8(old[index], old[index + SIDE / 2]);
+            lines[2 * index + 1] = _mm256_unpackhi_epi8(old[index], old[index + SIDE / 2]);
+        }
+    }
+    lines
+}
+
+/// Bytes of 32 lines of 16 become 16 lines of 32; steps are in bytes.
+///
+/// # Safety
+/// So many lines lie `src_step` apart from `src` on and `dst_step` apart from `dst` on, the latter to write.
+#[cfg(target_arch = "aarch64")]
+#[target_feature(enable = "neon")]
+pub(crate) unsafe fn bytes_32x16(src: *const u8, src_step: usize, dst: *mut u8, dst_step: usize) {
+    for half in [0, SIDE] {
+        // SAFETY: half of the caller's lines, and of each column.
+        unsafe { bytes_neon(src.add(half * src_step), src_step as isize, dst.add(half), dst_step as isize) };
+    }
+}
+
+/// As [`bytes_32x16`], back: bytes of 16 lines of 32 become 32 lines of 16.
+///
+/// # Safety
+/// As there.
+#[cfg(target_arch = "aarch64")]
+#[target_feature(enable = "neon")]
+pub(crate) unsafe fn bytes_16x32(src: *const u8, src_step: usize, dst: *mut u8, dst_step: usize) {
+    for half in [0, SIDE] {
+        // SAFETY: half of each of the caller's lines, and of the columns.
+        unsafe { bytes_neon(src.add(half), src_step as isize, dst.add(half * dst_step), dst_step as isize) };
+    }
+}

@@ -4,8 +4,11 @@
 use triune_tensor::Rounding;
 
 use crate::{
-    Isa, Q8, QAdd,
-    arch::int8::{Int8, Lookup, Narrow, Sum, lookup_bytes},
+    Q8, QAdd,
+    arch::{
+        int8::{Int8, Narrow, Sum},
+        lookup::{Lookup, lookup},
+    },
     dispatch::Level,
 };
 
@@ -129,7 +132,7 @@ impl Epilogue {
     pub(crate) unsafe fn look_up_stored(&self, bytes: *mut u8, n: usize) {
         if let (Some((table, lookup)), None) = (&self.table, &self.residual) {
             // SAFETY: the caller's contract.
-            unsafe { lookup(bytes, n, table) }
+            unsafe { lookup(bytes, bytes, n, table) }
         }
     }
 
@@ -160,21 +163,9 @@ impl Epilogue {
             let Some((table, lookup)) = &self.table else { return bytes };
             let mut room = Bytes([0; 64]);
             S::store_bytes(room.0.as_mut_ptr(), bytes, 4 * S::LANES);
-            lookup(room.0.as_mut_ptr(), 4 * S::LANES, table);
-            S::load_bytes(room.0.as_ptr(), 4 * S::LANES)
+            let room = room.0.as_mut_ptr();
+            lookup(room, room, 4 * S::LANES, table);
+            S::load_bytes(room, 4 * S::LANES)
         }
     }
-}
-
-fn lookup(level: Level) -> Lookup {
-    #[cfg(target_arch = "x86_64")]
-    if level.isa() >= Isa::Avx512 {
-        return crate::arch::int8_avx512::lookup();
-    }
-    #[cfg(target_arch = "aarch64")]
-    if level.isa() >= Isa::Neon {
-        return crate::arch::int8_neon::lookup;
-    }
-    let _ = level;
-    lookup_bytes
 }

@@ -164,6 +164,11 @@ pub(crate) trait Reduce: Copy {
     ) -> bool {
         false
     }
+    /// As the function [`add_rows`], or by a kernel of the reduction's own.
+    #[inline(always)]
+    fn add_rows(&self, level: Level, x: &[Self::In], columns: usize, sum: Self::Sum) -> Self::Sum {
+        add_rows(level, *self, x, columns, sum)
+    }
     /// What an element beside a plane is, so that it changes no result but its number of taps; `None` where lines have no kernel.
     #[inline(always)]
     fn beside(&self) -> Option<Self::In> {
@@ -418,7 +423,7 @@ const TOGETHER: usize = 64;
 multiversion! {
     /// Rows of a plane, each summed by itself from left to right: several side by side, so that one waits for its last element while
     /// the others go on.
-    fn add_rows[R: Reduce](reduce: R, x: &[R::In], columns: usize, sum: R::Sum) -> R::Sum {
+    pub(crate) fn add_rows[R: Reduce](reduce: R, x: &[R::In], columns: usize, sum: R::Sum) -> R::Sum {
         const ROWS: usize = 8;
         let (mut sum, rows) = (sum, x.len() / columns);
         let mut first = 0;
@@ -491,7 +496,7 @@ fn planes<R: Reduce + Sync>(
                 let mut sum = reduce.start();
                 for part in spans(h, columns) {
                     let rows = &x[plane * stride_n + part.start * columns..][..part.len() * columns];
-                    sum = add_rows(level, reduce, rows, columns, sum);
+                    sum = reduce.add_rows(level, rows, columns, sum);
                 }
                 // SAFETY: one result of a dense map with one per plane.
                 let out = unsafe { shared.piece(plane, 1) };

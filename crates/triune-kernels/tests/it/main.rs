@@ -22,6 +22,7 @@ mod refuses_lengths;
 mod refuses_products;
 mod running;
 mod softmax_resize;
+mod tables;
 mod triple;
 mod typed;
 mod unary;

@@ -1,7 +1,7 @@
-//! Functions of one operand: accuracy against f64, equal bits on every instruction set, tables.
+//! Functions of one operand: accuracy against f64, equal bits on every instruction set.
 
 use crate::common::{gapped, indices, isas, same_bits};
-use triune_kernels::{Isa, Nhwc, Pool, table, tables, unary};
+use triune_kernels::{Isa, Nhwc, Pool, unary};
 use triune_tensor::function::UnaryKind;
 use triune_testing::Random;
 
@@ -181,51 +181,6 @@ fn maps_with_gaps_stay_untouched() {
     assert!(unary(Isa::best(), UnaryKind::Neg, &x, Nhwc { c: 6, ..i }, &mut y, o, &pool).is_err());
     let empty = Nhwc::dense(0, 3, 5, 7);
     unary(Isa::best(), UnaryKind::Neg, &[], empty, &mut [], empty, &pool).unwrap();
-}
-
-#[test]
-fn tables_look_up_every_byte() {
-    let mut random = Random(51);
-    let bytes: [u8; 256] = std::array::from_fn(|_| random.next() as u8);
-    for len in [0, 1, 63, 64, 65, 127, 1000, 70_000] {
-        let x = random.bytes(len);
-        let map = Nhwc::dense(1, 1, len, 1);
-        for isa in isas() {
-            let mut y = vec![0; len];
-            table(isa, &bytes, &x, map, &mut y, map, &Pool::new(2)).unwrap();
-            assert!(x.iter().zip(&y).all(|(&x, &y)| y == bytes[usize::from(x)]), "{isa:?} {len}");
-        }
-    }
-}
-
-#[test]
-fn tables_of_channels_and_rows_look_up_every_byte() {
-    let mut random = Random(52);
-    for (by_rows, channels) in [(false, 3), (false, 150), (true, 3)] {
-        let (input, output) =
-            (gapped(2, [5, 7], channels, [1, 2, 3]), gapped(2, [5, 7], channels, [0, 4, 0]));
-        let x = random.bytes(input.span());
-        let count = if by_rows { 5 } else { channels };
-        let bytes: Vec<[u8; 256]> =
-            (0..count).map(|_| std::array::from_fn(|_| random.next() as u8)).collect();
-        for isa in isas() {
-            let (untouched, pool) = (0xa5, Pool::new(2));
-            let mut y = vec![untouched; output.span()];
-            tables(isa, &bytes, by_rows, &x, input, &mut y, output, &pool).unwrap();
-            let mut expected = vec![untouched; output.span()];
-            for (n, h, w, c) in indices(input) {
-                let table = &bytes[if by_rows { h } else { c }];
-                expected[output.offset(n, h, w) + c] = table[usize::from(x[input.offset(n, h, w) + c])];
-            }
-            assert_eq!(y, expected, "{isa:?} {by_rows}");
-            let refused = |count: usize, x: &[u8], y: &mut [u8]| {
-                tables(isa, &bytes[..count], by_rows, x, input, y, output, &pool).is_err()
-            };
-            assert!(refused(count - 1, &x, &mut y));
-            assert!(refused(count, &x[1..], &mut y));
-            assert!(refused(count, &x, &mut y[1..]));
-        }
-    }
 }
 
 /// The functions that are computed in f64, against the library's f64 functions: half a unit in the last place of f32.
