@@ -92,13 +92,20 @@ class Curve:
 
     def __init__(self, index: int, evaluate: Function) -> None:
         self.index = index
-        self.evaluate = evaluate
-        places = np.linspace(-_REACH, _REACH, 4001)
-        slopes = np.abs(np.diff(evaluate(places)))
+        self._places = places = np.linspace(-_REACH, _REACH, 4001)
+        self._results = evaluate(places)
+        self._steps = np.diff(self._results) / np.diff(places)
+        slopes = np.abs(self._steps)
         steep = np.flatnonzero(slopes >= _FLAT * slopes.max(initial=_TINY))
         first, last = (int(steep[0]), int(steep[-1])) if len(steep) else (0, len(slopes) - 1)
         self.low = -np.inf if first == 0 else float(places[first])
         self.high = np.inf if last == len(slopes) - 1 else float(places[last + 1])
+
+    def evaluate(self, values: Floats) -> Floats:
+        """Return about what the function makes of values: straight lines between places, and beyond them."""
+        inside = np.interp(values, self._places, self._results)
+        beyond = np.minimum(values + _REACH, 0) * self._steps[0] + np.maximum(values - _REACH, 0) * self._steps[-1]
+        return np.asarray(inside + beyond)
 
     def peaks(self, values: Array) -> Floats:
         """Return the largest magnitude in each channel, of what changes the function's result."""
