@@ -92,9 +92,8 @@ def test_a_detector_with_its_decode(bench: ModuleType, test_data: Path, tmp_path
 def test_a_hard_detector_with_its_decode(bench: ModuleType, test_data: Path, tmp_path: Path) -> None:
     """YOLOX-nano, whose channels differ a hundredfold in front of its SiLUs and behind: a row of factors round each."""
     tried = Tried(bench, "yolox", test_data, tmp_path, 6)
-    theirs = bench.score(tried.reference, tried.theirs())
-    assert (theirs.of > 10, theirs.loosely) == (True, 0)
     plain, ours = (bench.score(tried.reference, tried.ours(equalize=equalize)) for equalize in (False, True))
+    assert ours.of > 10
     assert plain.loosely < 0.8 * plain.of
     assert ours.loosely >= 0.9 * ours.of
     assert ours.share > plain.share + 0.2

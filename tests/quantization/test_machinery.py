@@ -150,6 +150,31 @@ def test_equalization_changes_nothing_in_float(tmp_path: Path) -> None:
     assert np.ptp(np.log(after[one][alive])) < np.ptp(np.log(peaks[one][alive]))
 
 
+@pytest.mark.parametrize("case", ["slopes", "ranks"])
+def test_what_does_not_pass_a_factor_on_is_left_alone(tmp_path: Path, case: str) -> None:
+    """Slopes that are computed, and a sum whose operands have their channels along different axes."""
+    b = Builder(6)
+    wide = b.act(b.conv("image", 8, spread=8), "relu")
+    if case == "slopes":
+        mixed = b.node("PRelu", b.conv(wide, 8, spread=8), b.conv("image", 8, spread=8))
+    else:
+        row = b.act(b.conv("image", SIZE, spread=8), "relu")
+        sequence = b.node("Reshape", row, b.constant([1, SIZE, -1], np.int64))
+        narrow = b.node("Conv", sequence, b.constant(b.random.normal(0, 0.1, (SIZE, SIZE, 1))))
+        pooled = b.node("GlobalAveragePool", narrow)
+        deep = b.conv(wide, SIZE, spread=8)
+        mixed = b.node("Add", deep, pooled)
+    b.channels[mixed] = 8 if case == "slopes" else SIZE
+    found = network(b.save(tmp_path / "float.onnx", y=b.conv(b.act(mixed, "relu"), 4)))
+    (sample,) = samples(1)
+    before = session(found.model).run(None, sample)[0]
+    names = list(channels_of(found))
+    peaks = dict(zip(names, map(peaks_of, session(with_outputs(found.model, names)).run(names, sample)), strict=True))
+    assert wide in equalize_layers(found, peaks)
+    after = session(found.model).run(None, sample)[0]
+    np.testing.assert_allclose(after, before, rtol=1e-3, atol=1e-4 * np.abs(before).max())
+
+
 def bent_network(b: Builder, kind: str) -> str:
     """Return what convolutions make, with bent functions, a sum and a depthwise convolution between them.
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 import numpy as np
@@ -107,6 +107,11 @@ class Curve:
         beyond = np.minimum(values + _REACH, 0) * self._steps[0] + np.maximum(values - _REACH, 0) * self._steps[-1]
         return np.asarray(inside + beyond)
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the results end at either side."""
+        return bool(np.isfinite([self.low, self.high]).all())
+
     def peaks(self, values: Array) -> Floats:
         """Return the largest magnitude in each channel, of what changes the function's result."""
         return peaks_of(np.clip(values, self.low, self.high))
@@ -147,6 +152,10 @@ def channels_of(network: Network, curves: Container[str] = ()) -> dict[str, npt.
             numbers[node.output[0]] = factors.more(len(numbers[node.input[0]]))
         elif node.op_type in ("Add", "Concat") and all(name in numbers for name in node.input):
             parts = [numbers[name] for name in node.input]
+            ranks = {network.rank(name) for name in node.input}
+            if None in ranks or len(ranks) > 1:
+                # Channels of the one lie along another axis of the other.
+                continue
             if node.op_type == "Concat":
                 if attribute(node, "axis", 1) == 1:
                     numbers[node.output[0]] = np.concatenate(parts)
@@ -166,7 +175,12 @@ def _passes_on(network: Network, node: Any, name: str, numbers: Mapping[str, Arr
     """Return whether a reader either takes a factor into its weights, or gives it to what follows."""
     if node.op_type == "Conv":
         own = network.is_constant(node.input[1]) and len(network.readers[node.input[1]]) == 1
-        return own and node.input[0] == name and node.input[1] != name
+        return own and list(node.input).count(name) == 1 and node.input[0] == name
+    if node.op_type not in ("Add", "Concat") and (
+        not node.input or list(node.input).count(name) != 1 or node.input[0] != name
+    ):
+        # Slopes that are computed, say.
+        return False
     return all(output in numbers for output in node.output if output)
 
 
@@ -193,11 +207,7 @@ def equalize_layers(
     while True:
         numbers = channels_of(network, taken)
         factors = _factors(network, numbers, peaks)
-        close = [
-            name
-            for name, curve in taken.items()
-            if name not in numbers or _apart(factors, numbers, [name, network.nodes[curve.index].output[0]]) < _APART
-        ]
+        close = [name for name, curve in taken.items() if not _gains(network, curve, name, numbers, factors)]
         if not close:
             break
         for name in close:
@@ -251,10 +261,23 @@ def _readers(network: Network, numbers: Container[str]) -> list[Any]:
     return [node for node in network.nodes if node.op_type == "Conv" and node.input[0] in numbers]
 
 
-def _apart(factors: Floats, numbers: Mapping[str, Array], names: Iterable[str]) -> float:
-    """Return how far the factors of some tensors are from their smallest, as a geometric mean; the largest of these."""
-    own = [np.log(factors[numbers[name]]) for name in names]
-    return float(np.exp(max((logs - logs.min()).mean() for logs in own)))
+def _gains(network: Network, curve: Curve, name: str, numbers: Mapping[str, Array], factors: Floats) -> bool:
+    """Return whether factors round a function are worth a table per channel.
+
+    What keeps one range for its results, because of who reads them, loses as much there, unless they are bounded.
+    """
+    if name not in numbers:
+        return False
+    both = [numbers[name], numbers[network.nodes[curve.index].output[0]]]
+    if not curve.is_bounded and (both[1] == _FROZEN).all():
+        return False
+    return max(_apart(factors[own]) for own in both) >= _APART
+
+
+def _apart(factors: Floats) -> float:
+    """Return how far factors are from their smallest, as a geometric mean."""
+    logs = np.log(factors)
+    return float(np.exp((logs - logs.min()).mean()))
 
 
 def _scaled_curves(curve: Curve, before: Floats, after: Floats) -> Function:

@@ -307,8 +307,11 @@ class _Work:
     def _equalize(self, samples: Iterable[dict[str, Array]]) -> None:
         """Let the channels between convolutions have ranges alike, by what they hold with some samples."""
         network = self.network
-        # Integers of 16 bits hold all channels as they are.
-        bent = curves_of(network, self._why, partial(function_of, network)) if self._recipe.bits == 8 else {}
+        # Integers of 16 bits hold all channels as they are; a scale for all rows of weights does not bear factors of rows.
+        scaled = self._recipe.bits == 8 and self._recipe.per_channel
+        bent = curves_of(network, self._why, partial(function_of, network)) if scaled else {}
+        # The other methods know nothing of what a function makes of a range's ends.
+        ends_matter = self._recipe.method != "mse"
         names = [name for name in channels_of(network, bent) if not self._layout.is_internal(name)]
         if not names:
             return
@@ -316,7 +319,7 @@ class _Work:
         peaks: dict[str, Any] = {}
         for sample in samples:
             for name, values in zip(names, runner.run(names, sample), strict=True):
-                found = bent[name].peaks(values) if name in bent else peaks_of(values)
+                found = peaks_of(values) if ends_matter or name not in bent else bent[name].peaks(values)
                 peaks[name] = np.maximum(peaks.get(name, found), found)
         self._factors = equalize_layers(network, peaks, bent)
 
