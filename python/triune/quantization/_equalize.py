@@ -173,14 +173,11 @@ def channels_of(network: Network, curves: Container[str] = ()) -> dict[str, npt.
 
 def _passes_on(network: Network, node: Any, name: str, numbers: Mapping[str, Array]) -> bool:
     """Return whether a reader either takes a factor into its weights, or gives it to what follows."""
-    if node.op_type == "Conv":
-        own = network.is_constant(node.input[1]) and len(network.readers[node.input[1]]) == 1
-        return own and list(node.input).count(name) == 1 and node.input[0] == name
-    if node.op_type not in ("Add", "Concat") and (
-        not node.input or list(node.input).count(name) != 1 or node.input[0] != name
-    ):
+    if node.op_type not in ("Add", "Concat") and (node.input[:1] != [name] or name in node.input[1:]):
         # Slopes that are computed, say.
         return False
+    if node.op_type == "Conv":
+        return network.is_constant(node.input[1]) and len(network.readers[node.input[1]]) == 1
     return all(output in numbers for output in node.output if output)
 
 
@@ -222,10 +219,14 @@ def equalize_layers(
         weights = network.weights(node)
         assert weights is not None
         network.put(node.input[1], (grouped / by).reshape(weights.shape).astype(weights.dtype))
+    rows = {}
     for name, curve in taken.items():
-        before, after = factors[numbers[name]], factors[numbers[network.nodes[curve.index].output[0]]]
-        network.functions[name, network.nodes[curve.index].output[0]] = _scaled_curves(curve, before, after)
-        network.enclose(curve.index, 1 / before, after)
+        result = network.nodes[curve.index].output[0]
+        before, after = factors[numbers[name]], factors[numbers[result]]
+        network.functions[name, result] = _scaled_curves(curve, before, after)
+        rows[curve.index] = (1 / before, after)
+    if rows:
+        network.enclose(rows)
     return scaled
 
 

@@ -5,7 +5,7 @@ Knows which operators there are and which of their operands are data; knows noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -301,16 +301,21 @@ class Network:
         ]
         self._index()
 
-    def enclose(self, index: int, before: Array, after: Array) -> None:
-        """Multiply the channels of a node's operand by `before`, and those of its result by `after`, as parts of the node."""
+    def enclose(self, rows: Mapping[int, tuple[Array, Array]]) -> None:
+        """Multiply the channels of nodes' operands by a row each, and those of their results by another, inside of the nodes."""
+        graph = self.model.graph
+        taken, taken_nodes = tensor_names(graph), node_names(graph)
+        for index, (before, after) in rows.items():
+            self.nodes[index] = self._enclosed(self.nodes[index], before, after, taken, taken_nodes)
+        self._index()
+        written = [operator for each in self.nodes for operator in self.operators(each)]
+        del graph.node[:]
+        graph.node.extend(written)
+
+    def _enclosed(self, node: Any, before: Array, after: Array, taken: set[str], taken_nodes: set[str]) -> Any:
         from onnx import TensorProto, helper, numpy_helper
 
-        node = self.nodes[index]
         source, result = node.input[0], node.output[0]
-        taken, taken_nodes = (
-            tensor_names(self.model.graph),
-            {name for each in self.nodes for name in self._names_of(each)},
-        )
         inner = [unused(f"{source}_unscaled", taken), unused(f"{result}_unscaled", taken)]
         rank = self.rank(source) or 4
         factors = []
@@ -336,18 +341,10 @@ class Network:
                 self._shapes[name] = self._shapes[outer]
                 shape = [extent or None for extent in self._shapes[outer]]
                 self.model.graph.value_info.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
-        whole = helper.make_node(FUNCTION, [*node.input, *factors], [result], node.name)
         self._groups[result] = members
         for member in members:
             self._inside |= dict.fromkeys([member.name, *member.output], result)
-        self.nodes[index] = whole
-        self._index()
-        written = [operator for each in self.nodes for operator in self.operators(each)]
-        del self.model.graph.node[:]
-        self.model.graph.node.extend(written)
-
-    def _names_of(self, node: Any) -> list[str]:
-        return [operator.name for operator in self.operators(node)]
+        return helper.make_node(FUNCTION, [*node.input, *factors], [result], node.name)
 
     def operators(self, node: Any) -> list[Any]:
         """Return the operators that a node is in the file: itself, or those of a group."""
