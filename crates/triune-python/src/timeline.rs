@@ -5,10 +5,12 @@ use triune::internals::{
     device::{
         SegmentKind,
         spec::MemorySpec,
-        timing::{CommandTime, Span, Tiling},
+        timing::{CommandTime, Energy, Span, TileTime, Tiling},
     },
     runtime::{Cost, OperatorCost, Place, PlannedBuffer, Profile, Program},
 };
+
+use crate::error;
 
 /// The modelled time of one run. Cycles count from the launch; microseconds and milliseconds are cycles at the clock that
 /// the table was computed for.
@@ -16,6 +18,17 @@ use triune::internals::{
 #[derive(Debug)]
 pub(crate) struct Timeline {
     pub(crate) inner: Profile,
+}
+
+/// Femtojoules, by what they go to; those of memories in the order of the device's.
+fn energy<'py>(py: Python<'py>, energy: &Energy, memories: usize) -> PyResult<Bound<'py, PyDict>> {
+    let row = PyDict::new(py);
+    row.set_item("macs", energy.macs)?;
+    row.set_item("elements", energy.elements)?;
+    row.set_item("buffers", energy.buffers)?;
+    row.set_item("idle", energy.idle)?;
+    row.set_item("memories", &energy.memories[..memories])?;
+    Ok(row)
 }
 
 fn put_cost(row: &Bound<'_, PyDict>, cost: &Cost<'_>) -> PyResult<()> {
@@ -42,7 +55,11 @@ fn put_cost(row: &Bound<'_, PyDict>, cost: &Cost<'_>) -> PyResult<()> {
     row.set_item("tiles", cost.tiles)?;
     row.set_item("tiling", tiling(row.py(), &cost.tiling)?)?;
     row.set_item("read", &cost.read)?;
-    row.set_item("written", &cost.written)
+    row.set_item("written", &cost.written)?;
+    row.set_item(
+        "energy",
+        cost.energy.as_ref().map(|each| energy(row.py(), each, cost.read.len())).transpose()?,
+    )
 }
 
 /// How a command is cut, as a dict.
@@ -68,6 +85,12 @@ impl Timeline {
     #[getter]
     fn clock_mhz(&self) -> u32 {
         self.inner.timeline().clock_mhz
+    }
+
+    /// What the device's description takes for granted of every program, in words.
+    #[getter]
+    fn assumptions(&self) -> Vec<String> {
+        self.inner.spec().assumptions()
     }
 
     /// Bytes of a core's buffers, with what the program's maps leave of the near memory; None where the description gives no
@@ -221,6 +244,20 @@ impl Timeline {
             Ok(row)
         };
         self.inner.timeline().commands.iter().map(row).collect()
+    }
+
+    /// Per command, one tuple per tile: when it is loaded, computed and stored (first cycle, one past the last; equal when it
+    /// is not).
+    fn tiles(&self) -> PyResult<Vec<Vec<[(u64, u64); 3]>>> {
+        let span = |span: Span| (span.start, span.end);
+        let spans = |tile: &TileTime| [tile.loading, tile.computing, tile.storing].map(span);
+        let found = self.inner.tiles().map_err(error::runtime)?;
+        Ok(found.iter().map(|tiles| tiles.iter().map(spans).collect()).collect())
+    }
+
+    /// Per command, the indices of the feature maps of `buffers` that it reads, and of those that it writes.
+    fn feature_maps(&self) -> PyResult<Vec<[Vec<usize>; 2]>> {
+        self.inner.feature_maps().map_err(error::runtime)
     }
 }
 

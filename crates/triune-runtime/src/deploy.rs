@@ -11,7 +11,7 @@ use std::{
 
 use triune_device::{
     Addr, Chunk, Command, Decoded, DeviceSpec, Executor, Layout, Memory, Sanitize, SegmentKind, SegmentTable,
-    Stream, Timeline, TimingOptions, spec::Precision, timing, work,
+    Stream, Timeline, TimingOptions, command, spec::Precision, timing, work,
 };
 use triune_fork::Brief;
 use triune_kernels::{Isa, Pool};
@@ -63,12 +63,11 @@ impl Device {
     }
 
     /// The program's instructions and constants in device memory, once for all deployments of it that may have as much.
-    fn load(&self, program: &Arc<Program>, percent: u32) -> Result<Arc<Loaded>, Error> {
+    fn load(&self, program: &Arc<Program>, share: &Share) -> Result<Arc<Loaded>, Error> {
         let mut loaded = self.loaded.lock();
         loaded.retain(|_, each| each.strong_count() > 0);
         // The entry keeps the program alive, so that its address cannot come to stand for another.
-        let len = program.constants.len() as u64;
-        let near = len <= share(&self.spec, percent)?;
+        let (len, near) = (program.constants.len() as u64, share.constants_near);
         let key = (Arc::as_ptr(program) as usize, near);
         if let Some(found) = loaded.get(&key).and_then(Weak::upgrade) {
             return Ok(found);
@@ -145,14 +144,22 @@ struct Maps {
 }
 
 impl Maps {
-    fn new(memory: &Arc<Memory>, spec: &DeviceSpec, program: &Program, core: u32) -> Result<Self, Error> {
+    fn new(
+        memory: &Arc<Memory>,
+        spec: &DeviceSpec,
+        program: &Program,
+        core: u32,
+        share: &Share,
+    ) -> Result<Self, Error> {
         let batch = program.batch as u64;
         let border = program.border().map(|(kind, io)| {
             let chunk = Placed::new(memory, &[&spec.placement.io], core, io.bytes() as u64 / batch)?;
             Ok((kind, chunk.labelled(|| format!("{kind} '{}' of {}", io.name, title(program)))))
         });
         let border = border.collect::<Result<_, Error>>()?;
-        let scratch = Placed::new(memory, &scratch_places(spec), core, program.scratch_bytes)?
+        let far = scratch_places(spec);
+        let far = if share.scratch_near { &far[..] } else { &far[2..] };
+        let scratch = Placed::new(memory, far, core, program.scratch_bytes)?
             .labelled(|| format!("feature maps of {}", title(program)));
         // Where another deployment holds the near memory, this one runs from the far one, and is timed so.
         let resident = Placed::new(memory, &resident_places(spec), core, program.resident_bytes())?
@@ -198,9 +205,9 @@ pub struct DeployOptions {
     pub clock_mhz: Option<u32>,
     /// Share of its time that the array may spend on products in percent, for the timeline.
     pub array_percent: u32,
-    /// How much of the memory for constants these may take, in percent of what programs can use of it; if they need more,
-    /// they stream from the memory that the host reaches.
-    pub constants_percent: u32,
+    /// How much of the memory for constants these and the feature maps beside them may take, in percent of what programs can use of
+    /// it; what needs more streams from the memory that the host reaches. `None`: the part that the cores are of the device's.
+    pub constants_percent: Option<u32>,
     /// Calls until the result of a run is given back: 0 for the call's own. For the device's clock; `run` itself always
     /// gives its own.
     pub lag: usize,
@@ -215,7 +222,7 @@ impl Default for DeployOptions {
             cores: Vec::new(),
             clock_mhz: None,
             array_percent: 100,
-            constants_percent: 100,
+            constants_percent: None,
             lag: 0,
             realtime: None,
         }
@@ -273,14 +280,15 @@ impl Deployment {
                 device.spec.name, device.spec.cores
             )));
         }
-        let loaded = device.load(program, options.constants_percent)?;
+        let share = Share::new(&device.spec, program, options.constants_percent)?;
+        let loaded = device.load(program, &share)?;
         let pool = Pool::new(options.threads);
         // A batch runs its images side by side, one thread each; a single image is split inside the kernels.
         let inner = program.batch > 1;
         let images = (0..program.batch)
             .map(|image| {
                 let core = options.cores.get(image).copied().unwrap_or(image as u32);
-                Image::new(device, program, &loaded, core, if inner { 1 } else { pool.threads() })
+                Image::new(device, program, &loaded, core, &share, if inner { 1 } else { pool.threads() })
                     .map(|each| Mutex::new(Image { pool: inner.then(|| Pool::new(1)), ..each }))
             })
             .collect::<Result<Vec<_>, Error>>()?;
@@ -470,11 +478,39 @@ impl Deployment {
     }
 }
 
-/// Bytes of the memory for constants that a program with `percent` of it may take.
-fn share(spec: &DeviceSpec, percent: u32) -> Result<u64, Error> {
-    let memory = &spec.memory[spec.memory_index(&spec.placement.constants)?];
-    let bytes = u128::from(memory.usable_bytes()) * u128::from(percent) / 100;
-    Ok(u64::try_from(bytes).unwrap_or(u64::MAX))
+/// What a deployment has of the memories that the device's cores share: so much that every core has as much.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    /// Whether its constants lie where the description places them; else they stream from the memory that the host reaches.
+    constants_near: bool,
+    /// Whether its feature maps lie where the description places them.
+    scratch_near: bool,
+}
+
+impl Share {
+    /// With `percent` of the memory for constants, or the part that the program's images are of the device's cores.
+    fn new(spec: &DeviceSpec, program: &Program, percent: Option<u32>) -> Result<Self, Error> {
+        let (images, cores) = (program.batch.max(1) as u64, u64::from(spec.cores.max(1)));
+        let own = |name: &str| -> Result<u64, Error> {
+            let usable = u128::from(spec.memory[spec.memory_index(name)?].usable_bytes());
+            let own = match percent {
+                Some(percent) => usable * u128::from(percent) / 100,
+                None => usable * u128::from(images.min(cores)) / u128::from(cores),
+            };
+            Ok(u64::try_from(own).unwrap_or(u64::MAX))
+        };
+        let place = &spec.placement;
+        let constants = if spec.array.is_some_and(|array| array.packs_weights()) {
+            timing::constant_bytes(spec, &command::decode(&program.instructions)?)
+        } else {
+            program.constants.len() as u64
+        };
+        let constants_near = constants <= own(&place.constants)?;
+        let beside = if constants_near && place.constants == place.scratch { constants } else { 0 };
+        let shared = !spec.memory[spec.memory_index(&place.scratch)?].per_core;
+        let scratch = own(&place.scratch)?.saturating_sub(beside) / images;
+        Ok(Self { constants_near, scratch_near: !shared || program.scratch_bytes <= scratch })
+    }
 }
 
 /// The cores of a deployment, a bit each.
@@ -537,9 +573,10 @@ impl Image {
         program: &Arc<Program>,
         loaded: &Loaded,
         core: u32,
+        share: &Share,
         threads: usize,
     ) -> Result<Self, Error> {
-        let maps = Maps::new(&device.memory, &device.spec, program, core)?;
+        let maps = Maps::new(&device.memory, &device.spec, program, core, share)?;
         for (chunk, io) in maps.of_kind(SegmentKind::Output).zip(&program.outputs) {
             if io.padding.iter().all(|&padding| padding == (0, 0)) {
                 continue;
@@ -610,8 +647,11 @@ pub(crate) fn places_on(spec: &DeviceSpec, program: &Program) -> Result<Vec<Plac
     let place = &spec.placement;
     let chunk = |places: &[&str], len| Placed::new(&memory, places, 0, len);
     let instructions = chunk(&[&place.instructions], program.instructions.len() as u64)?;
-    let constants = chunk(&[&place.constants, &place.io], program.constants.len() as u64)?;
-    let images = (0..program.batch as u32).map(|core| Maps::new(&memory, spec, program, core));
+    let share = Share::new(spec, program, None)?;
+    let far = [&*place.constants, &*place.io];
+    let far = if share.constants_near { &far[..] } else { &far[1..] };
+    let constants = chunk(far, program.constants.len() as u64)?;
+    let images = (0..program.batch as u32).map(|core| Maps::new(&memory, spec, program, core, &share));
     let images = images.collect::<Result<Vec<_>, _>>()?;
     Ok(images.first().map_or_else(Vec::new, |first| places(&instructions, &constants, first)))
 }

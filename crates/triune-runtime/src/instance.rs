@@ -75,7 +75,7 @@ impl Instance {
         let deploy = DeployOptions {
             threads,
             cores: options.cores,
-            constants_percent: options.constants_percent,
+            constants_percent: Some(options.constants_percent),
             lag: slots.saturating_sub(1),
             realtime: options.realtime,
             ..DeployOptions::default()

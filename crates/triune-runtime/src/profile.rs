@@ -3,12 +3,13 @@
 use std::{ops::Range, sync::Arc};
 
 use triune_device::{
-    DeviceSpec, Timeline,
+    Command, DeviceSpec, Timeline, command,
     spec::MemorySpec,
-    timing::{BoundBy, CommandTime, MemoryBytes, SramAccesses, Tiling},
+    timing::{self, BoundBy, CommandTime, Energy, MemoryBytes, SramAccesses, TileTime, Tiling},
+    touches,
 };
 
-use crate::{Deployment, Place, Program};
+use crate::{Deployment, Error, Place, Program};
 
 /// The modelled cost of one run.
 #[derive(Clone, Debug)]
@@ -73,6 +74,8 @@ pub struct Cost<'a> {
     pub read: Vec<u64>,
     /// Bytes written to each.
     pub written: Vec<u64>,
+    /// What they cost in energy, if the device's description says.
+    pub energy: Option<Energy>,
 }
 
 impl Cost<'_> {
@@ -155,7 +158,42 @@ impl Profile {
     /// The whole run: from the launch to the last store, launch included.
     pub fn total(&self) -> Cost<'_> {
         let cycles = self.timeline.total_cycles;
-        Cost { span: [0, cycles], occupied: cycles, ..self.cost(&self.timeline.commands) }
+        let energy = self.spec.energy_of_all(&self.timeline);
+        Cost { span: [0, cycles], occupied: cycles, energy, ..self.cost(&self.timeline.commands) }
+    }
+
+    /// When each tile of each command is in each queue.
+    ///
+    /// # Errors
+    /// [`Error::Device`](triune_compiler::Error::Device) if the program's commands are none.
+    pub fn tiles(&self) -> Result<Vec<Vec<TileTime>>, Error> {
+        let commands = command::decode(&self.program.instructions)?;
+        let placement: Vec<&str> = self.places.iter().map(|place| &*place.memory).collect();
+        Ok(timing::tiles(&self.spec, commands, &placement, &self.timeline)?)
+    }
+
+    /// The feature maps (indices of the program's buffers) that each command reads, and those that it writes.
+    ///
+    /// # Errors
+    /// [`Error::Device`](triune_compiler::Error::Device) if the program's commands are none.
+    pub fn feature_maps(&self) -> Result<Vec<[Vec<usize>; 2]>, Error> {
+        let commands = command::decode(&self.program.instructions)?;
+        let buffers = &self.program.buffers;
+        let own = |(index, command): (usize, &Command)| {
+            let mut sides = [Vec::new(), Vec::new()];
+            for touch in touches(&self.spec, command) {
+                let (segment, offset) = (touch.addr.segment(), touch.addr.offset());
+                let found = buffers.iter().position(|buffer| {
+                    buffer.segment == segment
+                        && (buffer.first as usize..buffer.last as usize).contains(&index)
+                        && (buffer.offset..buffer.offset + buffer.bytes).contains(&offset)
+                });
+                let side = &mut sides[usize::from(touch.written)];
+                side.extend(found.filter(|at| !side.contains(at)));
+            }
+            sides
+        };
+        Ok(commands.iter().enumerate().map(own).collect())
     }
 
     /// Some commands together.
@@ -192,6 +230,7 @@ impl Profile {
             tiling: commands.iter().max_by_key(|c| c.occupied()).map_or_else(Tiling::default, |c| c.tiling),
             read: each(|c| &c.bytes_read),
             written: each(|c| &c.bytes_written),
+            energy: self.spec.energy_of(&self.timeline, commands),
         }
     }
 

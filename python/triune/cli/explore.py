@@ -34,7 +34,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "--costs",
         metavar="NAME,...",
         default="area,bandwidth",
-        help="what designs cost when stars are given: area, macs, bytes, bandwidth, traffic (default: %(default)s)",
+        help="what designs cost when stars are given: area, macs, bytes, bandwidth, traffic, energy (default: %(default)s)",
     )
     parser.add_argument("--batch", metavar="N", type=positive, help="images per run, each on its own core (default: 1)")
     parser.add_argument(

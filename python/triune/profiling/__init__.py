@@ -9,6 +9,7 @@ and computes no time itself: cycles come from the core's timeline.
 from __future__ import annotations
 
 from triune.profiling._compose import Composition, InstanceTimes, Run, Workload, activity, compose
+from triune.profiling._energy import Energy
 from triune.profiling._explore import Design, Exploration, explore
 from triune.profiling._model import Command, FeatureMap, Memory, Operator, Profile, Segment, Tiling, profile
 
@@ -16,6 +17,7 @@ __all__ = [
     "Command",
     "Composition",
     "Design",
+    "Energy",
     "Exploration",
     "FeatureMap",
     "InstanceTimes",

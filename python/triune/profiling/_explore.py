@@ -14,6 +14,7 @@ from typing import Any
 from triune import _native
 from triune._files import replaced_text, write_text
 from triune._targets import target_of
+from triune.profiling._energy import joules, of_row
 from triune.profiling._model import bottleneck
 from triune.profiling._table import compact, size
 
@@ -28,6 +29,7 @@ COSTS = {
     "bytes": "on-chip bytes",
     "bandwidth": "bandwidth of the first memory's port",
     "traffic": "bytes to and from the first memory per image",
+    "energy": "joules per image on the device",
 }
 """What designs can cost."""
 
@@ -63,7 +65,9 @@ class Design:
     external_bytes_per_second: float
     """Bandwidth of the first memory's port: what that costs."""
     traffic_bytes: int = 0
-    """Bytes read from and written to the first memory per image: what most of a run's energy goes to."""
+    """Bytes read from and written to the first memory per image."""
+    joules: float | None = None
+    """Energy per image on the device; None where its description has none."""
     pareto: bool = False
     """Whether no other design is as fast, but for a margin, for no more of any cost, and less of one."""
 
@@ -80,13 +84,14 @@ class Design:
         return (self.peak_macs_per_cycle * MAC_AREA + self.on_chip_bytes * 8 * CELL_AREA) / 1e6
 
     def cost(self, name: str) -> float:
-        """Return one of the costs: ``area``, ``macs``, ``bytes``, ``bandwidth`` or ``traffic``."""
+        """Return one of the costs: ``area``, ``macs``, ``bytes``, ``bandwidth``, ``traffic`` or ``energy``."""
         return {
             "area": self.area,
             "macs": self.peak_macs_per_cycle,
             "bytes": self.on_chip_bytes,
             "bandwidth": self.external_bytes_per_second,
             "traffic": self.traffic_bytes,
+            "energy": self.joules or 0.0,
         }[name]
 
 
@@ -116,6 +121,11 @@ class Exploration:
         return tuple(sorted(best, key=lambda design: -design.images_per_second))
 
     @property
+    def has_energy(self) -> bool:
+        """Whether the device's description says what work costs in energy."""
+        return self.designs[0].joules is not None
+
+    @property
     def rule(self) -> str:
         """What a star stands for, in words."""
         rate = f"at least {1 - self.margin:.0%} as fast" if self.margin else "as fast"
@@ -136,6 +146,7 @@ class Exploration:
             "mm²",
             "GB/s",
             "traffic",
+            *(["energy"] if self.has_energy else []),
             "",
         ]
         rows = [
@@ -150,6 +161,7 @@ class Exploration:
                 f"{design.area:.3g}",
                 f"{design.external_bytes_per_second / 1e9:.1f}",
                 size(design.traffic_bytes),
+                *([] if design.joules is None else [joules(round(design.joules * 1e15))]),
                 "*" if design.pareto else "",
             ]
             for design in self.designs
@@ -206,8 +218,9 @@ class Exploration:
 
 def _flat(design: Design) -> dict[str, Any]:
     names = ("clock_mhz", "cycles", "microseconds", "images_per_second", "utilization", "bottleneck")
-    costs = ("peak_macs_per_cycle", "on_chip_bytes", "area", "external_bytes_per_second", "traffic_bytes", "pareto")
-    return {**design.settings, **{name: getattr(design, name) for name in (*names, *costs)}}
+    costs = ("peak_macs_per_cycle", "on_chip_bytes", "area", "external_bytes_per_second", "traffic_bytes")
+    found = {**design.settings, **{name: getattr(design, name) for name in (*names, *costs)}}
+    return found | ({} if design.joules is None else {"joules": design.joules}) | {"pareto": design.pareto}
 
 
 def explore(
@@ -231,11 +244,13 @@ def explore(
 
     `costs` says what designs cost when those are marked that no other beats: ``area`` (a proxy for the area of array and
     on-chip memories, `Design.area`), ``macs``, ``bytes``, ``bandwidth`` (of the first memory's port), ``traffic`` (bytes to and
-    from it per image). A design is beaten by one that costs no more of any of them, less of one, and is slower by no more than
-    `margin` of its throughput. With every number of a sweep as a cost of its own, all designs are the best at something.
+    from it per image), ``energy`` (joules per image, `Design.joules`). A design is beaten by one that costs no more of any of
+    them, less of one, and is slower by no more than `margin` of its throughput. With every number of a sweep as a cost
+    of its own, all designs are the best at something.
 
-    Raises ValueError if the sweep is empty or too large, there is no such cost, an ellipsis leads nowhere, or the device's time
-    is not modelled; subclasses of RuntimeError if the model or a device file cannot be read, the model cannot be compiled, a key
+    Raises ValueError if the sweep is empty or too large, there is no such cost, ``energy`` is one and the device's description
+    has none, an ellipsis leads nowhere, or the device's time is not modelled; subclasses of RuntimeError if the model
+    or a device file cannot be read, the model cannot be compiled, a key
     or value is wrong, or a package does not fit.
     """
     path = Path(model)
@@ -268,6 +283,10 @@ def explore(
             raise ValueError(f"sweep: more than {MOST_POINTS:,} designs")
         points.append([(key, value) for value in found])
     designs = [_design(estimate, list(point)) for point in product(*points)]
+    if "energy" in costs and designs[0].joules is None:
+        raise ValueError(
+            f"costs: the description of '{estimate.target}' has no energy; add [energy] (docs/device-spec.md), or leave it out"
+        )
     return Exploration(
         name,
         estimate.target,
@@ -286,6 +305,7 @@ def _design(estimate: _native.Estimate, changes: list[tuple[str, str]]) -> Desig
     totals = timeline.totals()
     outer, *inner = timeline.memories()
     hertz = timeline.clock_mhz * 1e6
+    spent = of_row(totals["energy"], [memory["name"] for memory in (outer, *inner)])
     return Design(
         settings=dict(changes),
         clock_mhz=timeline.clock_mhz,
@@ -297,6 +317,7 @@ def _design(estimate: _native.Estimate, changes: list[tuple[str, str]]) -> Desig
         on_chip_bytes=sum(memory["bytes"] for memory in inner),
         external_bytes_per_second=outer["bytes_per_cycle"] * hertz,
         traffic_bytes=totals["read"][0] + totals["written"][0],
+        joules=None if spent is None else spent.joules,
     )
 
 

@@ -22,6 +22,7 @@ COSTS = {
     "bytes": ("memory on the chip", "KiB", 1 / 1024),
     "bandwidth": ("bandwidth of the memory outside", "GB/s", 1e-9),
     "traffic": ("bytes moved to and from the memory outside", "MB per image", 1e-6),
+    "energy": ("energy on the device", "µJ per image", 1e6),
 }
 """What designs cost: in words, the unit that the page shows, and how many of it come to one of `Design.cost`."""
 
@@ -68,6 +69,7 @@ def _text(design: Design) -> str:
         f"\nbound by {design.bottleneck}, utilization {design.utilization:.1%}"
         f"\n{compact(design.peak_macs_per_cycle)} MACs per cycle, {size(design.on_chip_bytes)} on chip, "
         f"{design.area:.3g} mm², {design.external_bytes_per_second / 1e9:.1f} GB/s, {size(design.traffic_bytes)} per image"
+        + ("" if design.joules is None else f", {design.joules * 1e6:.4g} µJ")
     )
 
 
@@ -154,6 +156,7 @@ def _table(found: Exploration) -> str:
         "mm²",
         "GB/s",
         "traffic",
+        *(["µJ"] if found.has_energy else []),
         "best",
     ]
     text = {*range(len(found.keys) + 1), len(head) - 1}
@@ -172,6 +175,7 @@ def _table(found: Exploration) -> str:
                 (design.area, f"{design.area:.3g}"),
                 (design.external_bytes_per_second, f"{design.external_bytes_per_second / 1e9:.1f}"),
                 (design.traffic_bytes, size(design.traffic_bytes)),
+                *(() if design.joules is None else ((design.joules, f"{design.joules * 1e6:.4g}"),)),
             )
         ]
         cells.append(f"<td class=text>{'★' if design.pareto else ''}</td>")

@@ -23,13 +23,16 @@ def write_csv(profile: Profile, path: Path) -> None:
     with replaced_text(path) as file:
         writer = csv.writer(file)
         shares = ("share", "utilization", "array_utilization")
-        writer.writerow(["name", "kind", *NUMBERS, *BUFFERS, *sides, *TILES, "tiling", *shares, "bottleneck"])
+        energies = [f"{part}_fj" for part in profile.energy.parts()] if profile.energy else []
+        columns = [*NUMBERS, *BUFFERS, *sides, *TILES, "tiling", *shares, "bottleneck", *energies]
+        writer.writerow(["name", "kind", *columns])
         for operator in profile.operators:
             moved = [side[name] for name in memories for side in (operator.read, operator.written)]
             numbers = [getattr(operator, name) for name in NUMBERS]
             tiles = [*(getattr(operator, name) for name in TILES), str(operator.tiling)]
             row = [operator.name, operator.kind, *numbers, *operator.sram, *moved, *tiles]
-            writer.writerow([*row, *(getattr(operator, name) for name in shares), operator.bottleneck])
+            spent = operator.energy.parts().values() if operator.energy else ()
+            writer.writerow([*row, *(getattr(operator, name) for name in shares), operator.bottleneck, *spent])
 
 
 def write_json(profile: Profile, path: Path) -> None:
@@ -51,8 +54,10 @@ def write_json(profile: Profile, path: Path) -> None:
         "utilization": profile.utilization,
         "bottleneck": profile.bottleneck,
         "estimated": profile.estimated,
+        "assumptions": profile.assumptions,
         "host": {"operators": profile.host_operators, "macs": profile.host_macs, "waits": profile.waits},
         "buffer_bytes": profile.buffer_bytes,
+        "energy": asdict(profile.energy) | {"total": profile.energy.total} if profile.energy else None,
         "memories": [asdict(memory) for memory in profile.memories],
         "segments": [asdict(segment) for segment in profile.segments],
         "memory_plan": {

@@ -13,6 +13,7 @@ from typing import Any
 from triune import _native
 from triune._text import html_table, short
 from triune.errors import ArgumentError
+from triune.profiling._energy import Energy, of_row
 
 __all__ = ["Command", "FeatureMap", "Memory", "Operator", "Profile", "Segment", "profile"]
 
@@ -219,6 +220,8 @@ class Command:
     """Most bytes that lie in the core's buffers at once."""
     reread: int
     """Of the bytes read, those that were read before, because the buffers did not hold them."""
+    energy: Energy | None = None
+    """What it costs in energy; None where the device's description has none."""
 
     @property
     def held(self) -> int:
@@ -277,6 +280,8 @@ class Operator:
     bottleneck: str
     """What most of the cycles held go to: ``compute``, ``control``, or ``load`` or ``store`` with the memory that takes
     longest; ``store`` alone when results of the command before are what it waits for."""
+    energy: Energy | None = None
+    """What it costs in energy; None where the device's description has none."""
 
     @property
     def held(self) -> int:
@@ -334,6 +339,10 @@ class Profile:
     """Their multiply-accumulates per image."""
     waits: int = 0
     """How often the program waits for the host in a run."""
+    assumptions: tuple[str, ...] = ()
+    """What the device's description takes for granted of every program: sparse or compressed weights."""
+    energy: Energy | None = None
+    """What an image costs in energy on the device, the host's part not counted; None where the device's description has none."""
     digest: str = ""
     """The SHA-256, in hexadecimal, of the package's files that make its program: model.json, instructions and constants."""
 
@@ -589,6 +598,8 @@ def of_timeline(timeline: _native.Timeline, name: str, batch: int) -> Profile:
         scratch_bytes=timeline.scratch_bytes,
         scratch_lower_bound=timeline.scratch_lower_bound,
         buffer_bytes=timeline.buffer_bytes,
+        energy=of_row(totals["energy"], names),
+        assumptions=tuple(timeline.assumptions),
     )
 
 
@@ -602,6 +613,7 @@ def _cost(row: dict[str, Any], memories: list[str], *, operator: bool = True) ->
     same = ("kind", "start", "end", "compute", "load", "store", "stall", "load_stall", "ideal", "sram", "macs")
     found = {name: row[name] for name in (*same, "utilization", "tiles", "buffered", "reread")}
     found["tiling"] = Tiling(**row["tiling"])
+    found["energy"] = of_row(row["energy"], memories)
     found |= {side: dict(zip(memories, row[side], strict=True)) for side in ("read", "written")}
     found |= {"control": row["launch"], "bottleneck": bottleneck(row)}
     return found | {"operator": row["name"]} if operator else found

@@ -104,6 +104,18 @@ def _buffers(profile: Profile) -> list[str]:
     return lines
 
 
+def _energy(profile: Profile) -> list[str]:
+    """Say what an image costs in energy and what most of it goes to."""
+    spent = profile.energy
+    if spent is None:
+        return []
+    total = spent.total
+    parts = sorted(spent.parts().items(), key=lambda part: -part[1])
+    shares = ", ".join(f"{name} {part / total:.1%}" for name, part in parts if part and total)
+    watts = spent.joules / (profile.microseconds * 1e-6) if profile.cycles else 0.0
+    return [f"{'energy':<12} {spent} an image on the device, {watts:.3g} W while it runs", f"{'':<12} {shares}"]
+
+
 def _totals(profile: Profile) -> list[str]:
     causes = ", ".join(f"{cause} {cycles / profile.cycles:.1%}" for cause, cycles in profile.causes.items() if cycles)
     lines = [
@@ -124,6 +136,7 @@ def _totals(profile: Profile) -> list[str]:
             f"host         {profile.host_operators} more operators with {compact(profile.host_macs or 0)} MACs{share}{times}: "
             "not in this time"
         )
+    lines.extend(f"{'assumed':<12} {each}" for each in profile.assumptions)
     if profile.estimated:
         lines.append(
             "origin       estimate from operators' shapes: what another compiler's instructions do is not known"
@@ -137,6 +150,7 @@ def _totals(profile: Profile) -> list[str]:
         if read or written:
             lines.append(f"{label:<12} {memory.name}: {size(read)} read, {size(written)} written")
             label = ""
+    lines.extend(_energy(profile))
     lines.extend(_buffers(profile))
     constants = profile.segment("constants")
     capacity = profile.memory(constants.memory).bytes

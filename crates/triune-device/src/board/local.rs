@@ -115,6 +115,11 @@ impl LocalBoard {
             bytes_per_second: None,
             ports: 1,
             latency_cycles: 0,
+            burst_bytes: 1,
+            row_bytes: None,
+            row_ns: 0,
+            read_fj_per_byte: spec.energy.map(|_| 0),
+            write_fj_per_byte: None,
         });
         let memory = Memory::with_sanitizer(&with_udma, sanitize)?;
         let of_region = |name: &str| {

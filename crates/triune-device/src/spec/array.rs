@@ -45,6 +45,17 @@ pub enum Depthwise {
     Groups,
 }
 
+/// How an array computes convolutions of several groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Groups {
+    /// A product per group; groups that fit a `broadcast` array together share a tile.
+    #[default]
+    Apart,
+    /// One product of all channels, whose weights between groups are zeros that take their place and their bytes.
+    Dense,
+}
+
 /// Width of the integers that an array multiplies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Precision {
@@ -72,6 +83,12 @@ pub struct ArraySpec {
     /// Where depthwise convolutions run; absent: [`Depthwise::Vector`] for `broadcast` arrays, [`Depthwise::Window`] for
     /// systolic ones.
     pub depthwise: Option<Depthwise>,
+    /// How convolutions of several groups are computed.
+    #[serde(default)]
+    pub groups: Groups,
+    /// A pixel's channels enter inner products in blocks of this many, the last filled with zeros; absent: in those of
+    /// [`BorderSpec::channels`](super::BorderSpec::channels).
+    pub channels: Option<u32>,
     /// Arrays side by side as `[rows, columns]`: rows share the output pixels of a command, columns its blocks of
     /// output channels.
     #[serde(default = "one_by_one")]
@@ -88,6 +105,12 @@ pub struct ArraySpec {
     pub partial_sums_per_cycle: Option<u32>,
     /// Bytes per cycle in which weights enter a `broadcast` array, which does not compute meanwhile; absent: hidden.
     pub weight_bytes_per_cycle: Option<u32>,
+    /// Of so many inputs in a row (the second number), those whose weights are no zeros: the array skips the others, and every
+    /// constant weight is taken to be so. Absent: none is skipped.
+    pub sparsity: Option<[u32; 2]>,
+    /// Bytes of constant weights where they lie and move, in percent of those that enter the array.
+    #[serde(default = "hundred")]
+    pub weight_percent: u32,
     /// Most copies of small weights that a `broadcast` array holds, for neighbouring pixels of a row at once.
     #[serde(default = "one")]
     pub replication: u32,
@@ -95,6 +118,10 @@ pub struct ArraySpec {
 
 const fn one() -> u32 {
     1
+}
+
+const fn hundred() -> u32 {
+    100
 }
 
 const fn one_by_one() -> [u32; 2] {
@@ -110,12 +137,16 @@ impl ArraySpec {
             dataflow,
             fold: Fold::Serial,
             depthwise: None,
+            groups: Groups::Apart,
+            channels: None,
             units: one_by_one(),
             cycles_per_vector: 1,
             cycles_per_vector_16: None,
             results_per_cycle: None,
             partial_sums_per_cycle: None,
             weight_bytes_per_cycle: None,
+            sparsity: None,
+            weight_percent: hundred(),
             replication: 1,
         }
     }
@@ -135,7 +166,43 @@ impl ArraySpec {
         }
     }
 
+    /// Inner products of constant weights: of `k` inputs, those that the array does not skip.
+    pub(crate) fn kept(&self, k: u64) -> u64 {
+        match self.sparsity {
+            Some([kept, of]) => {
+                let all = (u128::from(k) * u128::from(kept)).div_ceil(u128::from(of.max(1)));
+                u64::try_from(all).unwrap_or(u64::MAX)
+            }
+            None => k,
+        }
+    }
+
+    /// Bytes of `bytes` of constant weights as they lie and move: without skipped ones, each of the others with its place among
+    /// them, compressed.
+    pub(crate) fn stored(&self, bytes: u64) -> u64 {
+        let places = match self.sparsity {
+            // ⌈log₂ of⌉ bits for each weight, which has eight.
+            Some([_, of]) => {
+                let bits = u64::from(u32::BITS - of.saturating_sub(1).leading_zeros());
+                self.kept(bytes).saturating_mul(bits).div_ceil(8)
+            }
+            None => 0,
+        };
+        let all = u128::from(self.kept(bytes).saturating_add(places));
+        u64::try_from((all * u128::from(self.weight_percent)).div_ceil(100)).unwrap_or(u64::MAX)
+    }
+
+    /// Whether weights lie and move as other bytes than they are.
+    pub fn packs_weights(&self) -> bool {
+        self.groups == Groups::Dense || self.sparsity.is_some() || self.weight_percent != 100
+    }
+
     pub(super) fn validate(&self) -> Result<(), Error> {
+        if let Some([kept, of]) = self.sparsity
+            && kept > of
+        {
+            return Err(error("array.sparsity", format!("{kept} of {of}: more are kept than there are")));
+        }
         if self.dataflow == Dataflow::Broadcast {
             return match (self.fold, self.depthwise()) {
                 (Fold::Pipelined, _) => Err(error(

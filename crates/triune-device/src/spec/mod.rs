@@ -14,7 +14,7 @@ use triune_tensor::Requantize;
 
 use crate::Error;
 
-pub use array::{ArraySpec, Dataflow, Depthwise, Fold, Precision};
+pub use array::{ArraySpec, Dataflow, Depthwise, Fold, Groups, Precision};
 pub use own::{MAX_TEXT, Problem, TEMPLATE};
 pub use schema::Style;
 
@@ -80,6 +80,8 @@ pub struct DeviceSpec {
     pub border: BorderSpec,
     /// The way to the host, if it is modelled.
     pub link: Option<LinkSpec>,
+    /// What work costs in energy, if it is known.
+    pub energy: Option<EnergySpec>,
 }
 
 /// The words for [`Requantize`].
@@ -126,6 +128,18 @@ pub struct MemorySpec {
     /// Cycles from a transfer's last byte leaving to its being usable.
     #[serde(default)]
     pub latency_cycles: u32,
+    /// Bytes of a burst: a transfer moves whole ones.
+    #[serde(default = "one")]
+    pub burst_bytes: u32,
+    /// Bytes of a row; every row that a transfer reaches into is opened anew. Absent: rows cost nothing.
+    pub row_bytes: Option<u32>,
+    /// Nanoseconds that opening a row keeps the port busy.
+    #[serde(default)]
+    pub row_ns: u32,
+    /// Energy of reading a byte in femtojoules; there when [`DeviceSpec::energy`] is.
+    pub read_fj_per_byte: Option<u32>,
+    /// The same of writing one; absent: as reading.
+    pub write_fj_per_byte: Option<u32>,
 }
 
 const fn one() -> u32 {
@@ -196,6 +210,36 @@ pub struct LaunchSpec {
     pub command_cycles: u32,
     /// The same at 16 bit; absent: as many.
     pub command_cycles_16: Option<u32>,
+    /// Cycles besides for a function by table behind a product.
+    pub table_cycles: u32,
+}
+
+/// What work costs in energy, besides accesses to memories ([`MemorySpec::read_fj_per_byte`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnergySpec {
+    /// A multiply-accumulate of 8-bit integers, in femtojoules.
+    pub mac_fj: u32,
+    /// One of 16-bit integers; absent: four times as much, as a multiplier has four times the cells.
+    pub mac_16_fj: Option<u32>,
+    /// A result of the vector unit, or of the array on its way through it, in femtojoules.
+    pub element_fj: u32,
+    /// An element that the array's operand buffers give or take, in femtojoules.
+    #[serde(default)]
+    pub buffer_fj: u32,
+    /// What a core and its part of the device draw whatever they do, in milliwatts.
+    #[serde(default)]
+    pub static_mw: u32,
+}
+
+impl EnergySpec {
+    /// A multiply-accumulate at a precision, in femtojoules.
+    pub fn mac(&self, precision: Precision) -> u64 {
+        match precision {
+            Precision::Int8 => self.mac_fj.into(),
+            Precision::Int16 => self.mac_16_fj.map_or(4 * u64::from(self.mac_fj), u64::from),
+        }
+    }
 }
 
 /// The way to the host.
@@ -263,6 +307,19 @@ impl DeviceSpec {
             (None, Some(vector)) => f64::from(vector.taps_per_cycle),
             (None, None) => 0.0,
         }
+    }
+
+    /// What the description takes for granted of every program, in words for people; empty for most.
+    pub fn assumptions(&self) -> Vec<String> {
+        let Some(array) = &self.array else { return Vec::new() };
+        let mut found = Vec::new();
+        if let Some([kept, of]) = array.sparsity {
+            found.push(format!("{kept} of {of} weights in a row are no zeros, which is not looked at"));
+        }
+        if array.weight_percent != 100 {
+            found.push(format!("weights take {} % of their bytes, whatever they are", array.weight_percent));
+        }
+        found
     }
 
     /// The near memory for feature maps, if there is one.

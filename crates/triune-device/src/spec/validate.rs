@@ -40,6 +40,26 @@ impl DeviceSpec {
                     format!("{} leaves nothing of the memory's {} bytes", memory.reserved, memory.bytes),
                 ));
             }
+            if memory.row_ns > 0 && memory.row_bytes.is_none() {
+                return Err(error(&key("row_ns"), "needs row_bytes: add it, or leave this out".into()));
+            }
+            match (&self.energy, memory.read_fj_per_byte, memory.write_fj_per_byte) {
+                (Some(_), None, _) => {
+                    return Err(error(
+                        &key("read_fj_per_byte"),
+                        "is missing, and the device has [energy]: add what a byte costs, 0 for nothing"
+                            .into(),
+                    ));
+                }
+                (None, Some(_), _) | (None, None, Some(_)) => {
+                    return Err(error(
+                        &key("read_fj_per_byte"),
+                        "counts only with [energy], which the device has not: add it, or leave this out"
+                            .into(),
+                    ));
+                }
+                _ => {}
+            }
             match (memory.bytes_per_cycle, memory.bytes_per_second) {
                 (Some(_), Some(_)) => {
                     return Err(error(

@@ -1,7 +1,7 @@
 //! The engine model: three in-order queues (LOAD, EXECUTE, STORE), memory ports, buffers for a few tiles.
 //!
 //! ```text
-//! LOAD, STORE: per memory  s = max(port free, start);  port free = s + ⌈bytes/B⌉;  finish = port free + latency
+//! LOAD, STORE: per memory  s = max(port free, start);  port free = s + ⌈bytes/B⌉ + rows·R;  finish = port free + latency
 //! EXECUTE:                 start = max(queue free, loads finished, room for results);  finish = start + cycles
 //! ```
 //! A load needs the room that the computation `depth` tiles before frees; a computation needs the room for results that
@@ -14,12 +14,15 @@ use super::{MemoryBytes, Span};
 /// Most tiles under way that a description can ask for.
 pub(super) const MAX_DEPTH: usize = 8;
 
-/// A bandwidth as an integer fraction in lowest terms, and the latency behind it.
+/// A bandwidth as an integer fraction in lowest terms, the latency behind it, and what bursts and rows cost.
 #[derive(Clone, Copy, Debug)]
 struct Port {
     bytes: u64,
     cycles: u64,
     latency: u64,
+    burst: u64,
+    /// Bytes of a row and the cycles that opening one takes; none if that is free.
+    row: Option<[u64; 2]>,
 }
 
 impl Port {
@@ -34,6 +37,10 @@ impl Port {
         let [ports, sharing] =
             if memory.per_core { [1, 1] } else { [memory.ports, active.max(memory.ports)].map(u128::from) };
         let (bytes, cycles) = (bytes * ports, cycles * sharing);
+        // A row is opened for one core at a time, too.
+        let opening = u128::from(memory.row_ns) * u128::from(clock_mhz) * sharing;
+        let opening = u64::try_from(opening.div_ceil(1000 * ports)).unwrap_or(u64::MAX);
+        let row = memory.row_bytes.filter(|_| opening > 0).map(|bytes| [bytes.into(), opening]);
         let divisor = greatest_common_divisor(bytes, cycles).max(1);
         let (mut bytes, mut cycles) = (bytes / divisor, cycles / divisor);
         // Beyond 64 bits, the last of some twenty digits do not matter.
@@ -41,10 +48,22 @@ impl Port {
             (bytes, cycles) = ((bytes >> 1).max(1), cycles >> 1);
         }
         let latency = u64::from(memory.latency_cycles);
-        Some(Self { bytes: bytes as u64, cycles: cycles as u64, latency })
+        let burst = u64::from(memory.burst_bytes.max(1));
+        Some(Self { bytes: bytes as u64, cycles: cycles as u64, latency, burst, row })
     }
 
+    /// Cycles for bytes that follow each other.
     fn duration(&self, bytes: u64) -> u64 {
+        let bytes =
+            if self.burst > 1 { bytes.div_ceil(self.burst).saturating_mul(self.burst) } else { bytes };
+        let moving = self.moving(bytes);
+        match self.row {
+            Some([row, opening]) => moving.saturating_add(bytes.div_ceil(row).saturating_mul(opening)),
+            None => moving,
+        }
+    }
+
+    fn moving(&self, bytes: u64) -> u64 {
         if let Some(product) = bytes.checked_mul(self.cycles) {
             return product.div_ceil(self.bytes);
         }

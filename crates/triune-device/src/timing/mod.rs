@@ -3,6 +3,7 @@
 //! Integers only, so that every machine gives the same answer. Knows shapes and the description, never a value.
 
 mod array;
+mod energy;
 mod engine;
 mod pipeline;
 mod report;
@@ -12,6 +13,7 @@ mod walk;
 mod work;
 
 pub use array::SramAccesses;
+pub use energy::Energy;
 pub use report::BoundBy;
 pub use tiling::{Order, Tiling};
 
@@ -90,10 +92,25 @@ pub struct CommandTime {
     pub bytes_reread: MemoryBytes,
     /// Multiply-accumulates.
     pub macs: u64,
+    /// Multiply-accumulates and comparisons of windows; those of the array are among `macs` alone.
+    pub taps: u64,
+    /// Results of the vector unit, or of the array, which pass it.
+    pub elements: u64,
     /// How its work is cut.
     pub tiling: Tiling,
     /// Most bytes in the buffers at once.
     pub buffered: u64,
+}
+
+/// When one tile of a command is in each queue; a span that is empty is 0..0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TileTime {
+    /// From its first byte on a memory port until its last, without the latency behind.
+    pub loading: Span,
+    /// In the array or vector unit.
+    pub computing: Span,
+    /// As `loading`, for its results.
+    pub storing: Span,
 }
 
 /// What a program costs.
@@ -112,6 +129,8 @@ pub struct Timeline {
     pub launch_cycles: u64,
     /// Cycles from the launch to the last store.
     pub total_cycles: u64,
+    /// The circumstances that it was computed for, as given.
+    pub options: TimingOptions,
     /// One entry per command, `end` excluded.
     pub commands: Vec<CommandTime>,
 }
@@ -121,8 +140,13 @@ impl Timeline {
     pub fn append(&mut self, part: Self) {
         let (delay, first) = (self.total_cycles, self.commands.len() as u32);
         let later = |cycle: u64| cycle.saturating_add(delay);
+        // Empty ones too: what only moves data has its place in the array's time.
         let span = |span: Span| {
-            if span.start < span.end { Span { start: later(span.start), end: later(span.end) } } else { span }
+            if span == Span::default() {
+                span
+            } else {
+                Span { start: later(span.start), end: later(span.end) }
+            }
         };
         self.commands.extend(part.commands.into_iter().map(|time| CommandTime {
             index: time.index + first,
@@ -216,8 +240,41 @@ pub fn timeline_tiled(
         buffer_bytes: walk.buffer_bytes(),
         launch_cycles: walk.launch,
         total_cycles: walk.finish,
+        options: *options,
         commands: times,
     })
+}
+
+/// When each tile of each command of a timeline is in each queue, by command: `commands` and `placement` are those that it was
+/// computed for. Tiles of one command cover its spans, and compute for as long.
+///
+/// # Errors
+/// As [`timeline`]; [`Error::Timing`] if the timeline is that of other commands.
+pub fn tiles(
+    spec: &DeviceSpec,
+    commands: impl IntoIterator<Item: Borrow<Command>>,
+    placement: &[&str],
+    timeline: &Timeline,
+) -> Result<Vec<Vec<TileTime>>, Error> {
+    let options = &timeline.options;
+    let places = Places::new(spec, placement, options)?;
+    let walk = Walk::new(spec, clock(spec, options)?, options);
+    let mut found = Vec::with_capacity(timeline.commands.len());
+    for ((index, command), time) in commands.into_iter().enumerate().zip(&timeline.commands) {
+        let (_, demand) = places.demand(index, command.borrow())?;
+        found.push(
+            walk.tiles(&demand, time).ok_or_else(|| {
+                Error::Timing(format!("command {index}: the timeline is that of another one"))
+            })?,
+        );
+    }
+    Ok(found)
+}
+
+/// Bytes of the constants that `commands` use as the device holds them, each once: with the zeros between groups, if it computes
+/// convolutions so ([`Groups::Dense`](crate::spec::Groups::Dense)).
+pub fn constant_bytes<'a>(spec: &DeviceSpec, commands: impl IntoIterator<Item = &'a Command>) -> u64 {
+    work::constant_bytes(spec, commands)
 }
 
 /// A feature map that a command reads or writes.

@@ -38,10 +38,10 @@ struct Candidate {
     traffic: u64,
 }
 
-/// The best tiling of a command whose computation can start after `overhead` cycles: the least time, then the least
+/// The best tiling of a command: the least time, then the least
 /// traffic, then the fewest tiles.
-pub(super) fn best(engine: &Engine, demand: &Demand, room: &Room, overhead: u64) -> Tiling {
-    let mut search = Search { engine, demand, room, overhead, found: Vec::new(), least: None };
+pub(super) fn best(engine: &Engine, demand: &Demand, room: &Room) -> Tiling {
+    let mut search = Search { engine, demand, room, found: Vec::new(), least: None };
     search.collect();
     let mut found = search.found;
     // What holds least is always among them, fitting or not: a buffer that is smaller counts as that large.
@@ -53,7 +53,7 @@ pub(super) fn best(engine: &Engine, demand: &Demand, room: &Room, overhead: u64)
             break;
         }
         let most = best.map_or(u64::MAX, |(cost, _)| cost[0]);
-        let cost = [pipeline::cycles(engine, demand, &tiling, overhead, most), traffic, tiling.tiles()];
+        let cost = [pipeline::cycles(engine, demand, &tiling, most), traffic, tiling.tiles()];
         if best.is_none_or(|(least, _)| cost < least) {
             best = Some((cost, tiling));
         }
@@ -65,7 +65,6 @@ struct Search<'a> {
     engine: &'a Engine,
     demand: &'a Demand,
     room: &'a Room,
-    overhead: u64,
     found: Vec<Candidate>,
     /// The tiling that holds the least bytes, and those.
     least: Option<(u64, Candidate)>,
@@ -188,11 +187,11 @@ impl Search<'_> {
     }
 
     /// Cycles that a tiling takes at least: those of each port, of the computation between the first tile's loads or the
-    /// overhead and the last one's stores, and of tiles that wait for the one `depth` before them.
+    /// launch and the last one's stores, and of tiles that wait for the one `depth` before them.
     fn bound(&self, tiling: &Tiling, amounts: &Amounts, bands: &Bands) -> u64 {
         let demand = self.demand;
         let (mut ports, mut loading, mut storing) = (0, 0, 0);
-        let (mut first, mut last) = (self.overhead, 0);
+        let (mut first, mut last) = (demand.launch, 0);
         let (pieces, chunks) = (tiling.pieces(), u64::from(tiling.chunks));
         let results = u64::from(tiling.bands).saturating_mul(tiling.panels.into());
         let [mut before, mut behind] = [u64::MAX; 2];

@@ -109,6 +109,8 @@ pub(super) fn plus(a: &MemoryBytes, b: &MemoryBytes) -> MemoryBytes {
 /// What a command moves, per memory, and how it can be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Demand {
+    /// Cycles before it can compute.
+    pub(super) launch: u64,
     /// Weights and parameters: what panels are cut from.
     pub(super) weights: MemoryBytes,
     /// The map that bands are cut from.
@@ -161,6 +163,7 @@ impl Demand {
     /// Bytes of a command's `work` in the memories that `places` finds.
     pub(super) fn new<E>(work: &Work, places: impl Fn(crate::Addr) -> Result<usize, E>) -> Result<Self, E> {
         let mut demand = Self {
+            launch: work.launch,
             weights: NOTHING,
             map: NOTHING,
             beside: NOTHING,

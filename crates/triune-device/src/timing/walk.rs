@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 
 use super::{
-    CommandTime, MemoryBytes, Span, TimingOptions,
+    CommandTime, MemoryBytes, Span, TileTime, TimingOptions,
     engine::{Engine, MAX_DEPTH},
-    pipeline::{Spent, run},
+    pipeline::{Spent, run, run_each},
     search::{Room, best},
     tiling::{Demand, Tiling, plus},
     work::{self, Work},
 };
 use crate::Error;
 use crate::command::{Command, Opcode};
-use crate::spec::{DeviceSpec, Precision, TimingModel};
+use crate::spec::{DeviceSpec, TimingModel};
 
 /// Where a program's segments lie, for the timeline: memory indices by segment.
 pub(super) struct Places<'a> {
@@ -48,7 +48,6 @@ pub(super) struct Walk {
     engine: Engine,
     room: Room,
     modelled: bool,
-    overhead: u64,
     pub(super) launch: u64,
     /// When everything so far is stored.
     pub(super) finish: u64,
@@ -64,7 +63,7 @@ const RECENT: usize = 64;
 
 impl Walk {
     pub(super) fn new(spec: &DeviceSpec, clock_mhz: u32, options: &TimingOptions) -> Self {
-        let TimingOptions { active_cores, precision, .. } = *options;
+        let active_cores = options.active_cores;
         let launch = u128::from(spec.launch.program_ns) * u128::from(clock_mhz) / 1000;
         let launch = u64::try_from(launch).unwrap_or(u64::MAX);
         // Tiles have what the program's maps leave of the near memory, too.
@@ -79,10 +78,6 @@ impl Walk {
                 near,
             },
             modelled: spec.timing == TimingModel::Modelled,
-            overhead: u64::from(match precision {
-                Precision::Int8 => spec.launch.command_cycles,
-                Precision::Int16 => spec.launch.command_cycles_16.unwrap_or(spec.launch.command_cycles),
-            }),
             launch,
             finish: launch,
             tilings: HashMap::new(),
@@ -101,8 +96,8 @@ impl Walk {
         if let Some(given) = given.filter(|given| demand.allows(given)) {
             return *given;
         }
-        let (engine, room, overhead) = (&self.engine, &self.room, self.overhead);
-        *self.tilings.entry(*demand).or_insert_with(|| best(engine, demand, room, overhead))
+        let (engine, room) = (&self.engine, &self.room);
+        *self.tilings.entry(*demand).or_insert_with(|| best(engine, demand, room))
     }
 
     /// What a command takes, which those before it may have taken, too.
@@ -111,7 +106,7 @@ impl Walk {
         if let Some((.., spent)) = self.recent.iter().find(same) {
             return *spent;
         }
-        let mut spent = run(&self.engine, demand, tiling, self.overhead, u64::MAX);
+        let mut spent = run(&self.engine, demand, tiling, u64::MAX);
         spent.held = demand.held(tiling, self.room.near);
         let entry = (*demand, *tiling, spent);
         match self.recent.get_mut(self.next) {
@@ -120,6 +115,34 @@ impl Walk {
         }
         self.next = (self.next + 1) % RECENT;
         spent
+    }
+
+    /// When each tile of a command is in each queue; none for the time of another command.
+    pub(super) fn tiles(&self, demand: &Demand, time: &CommandTime) -> Option<Vec<TileTime>> {
+        if !self.modelled {
+            return Some(Vec::new());
+        }
+        if !demand.allows(&time.tiling) {
+            return None;
+        }
+        let mut tiles = Vec::with_capacity(usize::try_from(time.tiling.tiles()).ok()?);
+        let spent = run_each(&self.engine, demand, &time.tiling, u64::MAX, |tile| tiles.push(tile));
+        // Stages that are appended are delayed together, so a command begins where its end says.
+        let from = time.end.checked_sub(spent.end)?;
+        if (spent.load, spent.store, spent.stall) != (time.load, time.store, time.stall) {
+            return None;
+        }
+        let later = |span: &mut Span| {
+            *span = if span.start < span.end {
+                Span { start: span.start + from, end: span.end + from }
+            } else {
+                Span::default()
+            };
+        };
+        for tile in &mut tiles {
+            [&mut tile.loading, &mut tile.computing, &mut tile.storing].into_iter().for_each(later);
+        }
+        Some(tiles)
     }
 
     /// The next command's time, by a given tiling or by the best.
@@ -151,6 +174,8 @@ impl Walk {
             bytes_written: demand.stores,
             bytes_reread: MemoryBytes::default(),
             macs: work.macs,
+            taps: work.taps,
+            elements: work.elements,
             tiling: Tiling::default(),
             buffered: 0,
         };
@@ -169,7 +194,7 @@ impl Walk {
             }
         };
         time.compute = demand.cycles;
-        time.launch = self.overhead;
+        time.launch = demand.launch;
         (time.load, time.store) = (spent.load, spent.store);
         (time.stall, time.load_stall) = (spent.stall, spent.load_stall);
         (time.loading, time.storing) = (span(spent.loading), span(spent.storing));

@@ -2,10 +2,12 @@
 //!
 //! Bytes are those of elements, never of gaps or padding; a repeated (broadcast) operand counts once.
 
+use std::collections::HashMap;
+
 use crate::{
     Addr, Command, FeatureMap,
     command::{Access, Elements, Use, Window, product},
-    spec::{ArraySpec, BorderSpec, Depthwise, DeviceSpec, VectorSpec},
+    spec::{ArraySpec, BorderSpec, Depthwise, DeviceSpec, Groups, Precision, VectorSpec},
 };
 
 use super::TimingOptions;
@@ -17,11 +19,17 @@ pub(super) type Traffic = (Addr, u64);
 /// The work of one command.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Work {
+    /// Cycles before it can compute.
+    pub(super) launch: u64,
     pub(super) macs: u64,
+    /// Multiply-accumulates or comparisons of windows, which the array does not do.
+    pub(super) taps: u64,
     /// Cycles that the array or the vector unit is busy.
     pub(super) cycles: u64,
     /// Accesses to the array's operand buffers; none for what runs on the vector unit.
     pub(super) sram: SramAccesses,
+    /// Results of the vector unit, or of the array, which pass it.
+    pub(super) elements: u64,
     /// Cycles that the array would be busy if all of it worked all the time; 0 for what runs on the vector unit.
     pub(super) ideal: u64,
     /// Weights and parameters, which can be loaded before the command's inputs are there.
@@ -98,9 +106,10 @@ impl Cut {
     fn convolution(width: Width, input: &FeatureMap, output: &FeatureMap, window: &Window) -> Self {
         let pixels = product([output.n, output.h, output.w]);
         let own = window.kernel == [1, 1] && window.stride == [1, 1] && window.pad == [0; 4];
-        let inner = product(window.kernel).saturating_mul(width.channels(input.c));
+        let inner = product(window.kernel).saturating_mul(width.inner(input.c));
         // Groups have inputs of their own: a panel of them would need a part of the map only.
-        let [panels, chunks] = if window.groups > 1 { [1, 1] } else { [output.c.into(), inner] };
+        let apart = width.groups(window.groups) > 1 || is_depthwise(input, window);
+        let [panels, chunks] = if apart { [1, 1] } else { [output.c.into(), inner] };
         Self {
             rows: if own { pixels } else { product([output.n, output.h]) }.max(1),
             panels,
@@ -171,11 +180,13 @@ struct Amount {
     taps: u64,
     /// Vector unit: results.
     elements: u64,
+    /// Whether its weights are constants, of which the array may skip some.
+    skips: bool,
 }
 
 impl Amount {
     const fn elementwise(elements: u64) -> Self {
-        Self { macs: 0, gemm: None, depthwise: None, taps: 0, elements }
+        Self { macs: 0, gemm: None, depthwise: None, taps: 0, elements, skips: false }
     }
 
     /// The product that an array computes of it, if it does.
@@ -185,6 +196,11 @@ impl Amount {
             (Some(_), Depthwise::Vector) => None,
             (window @ Some(_), Depthwise::Window) => window,
         }
+    }
+
+    /// Multiply-accumulates that the array cannot skip.
+    fn ideal(&self, array: &ArraySpec) -> u64 {
+        if self.skips { array.kept(self.macs) } else { self.macs }
     }
 
     /// Moved by DMA alone.
@@ -198,6 +214,7 @@ impl Amount {
             spec.vector.map_or(0, |vector| vector_cycles(vector, taps, elements))
         };
         work.macs = self.macs;
+        work.elements = self.elements;
         if let (Some(cut), Some(array)) = (&mut work.cut, &spec.array) {
             // Less than the array's extents would leave a part of it idle.
             let columns = u64::from(array.columns).saturating_mul(array.units[1].into());
@@ -208,10 +225,13 @@ impl Amount {
             // Results pass the vector unit for requantization while they leave the array.
             (Some(gemm), Some(array)) => {
                 work.sram = gemm.sram(array);
-                work.ideal = self.macs.div_ceil(array.macs_per_cycle().max(1));
+                work.ideal = self.ideal(array).div_ceil(array.macs_per_cycle().max(1));
                 gemm.array_cycles(array, options.precision, options.array_percent).max(on_vector(0))
             }
-            _ => on_vector(self.taps),
+            _ => {
+                work.taps = self.taps;
+                on_vector(self.taps)
+            }
         };
     }
 }
@@ -221,22 +241,62 @@ impl Amount {
 struct Width {
     bytes: u64,
     border: BorderSpec,
+    /// Blocks that channels enter inner products in.
+    inner: u32,
+    /// The array, if there is one.
+    array: Option<ArraySpec>,
     /// Whether padding of blocks counts wherever it is read or written.
     addressed: bool,
 }
 
 impl Width {
+    /// How they lie on a device.
+    fn on(spec: &DeviceSpec, options: &TimingOptions) -> Self {
+        Self {
+            bytes: bytes_of(options.precision),
+            border: spec.border,
+            inner: spec.array.and_then(|array| array.channels).unwrap_or(spec.border.channels),
+            array: spec.array,
+            addressed: false,
+        }
+    }
+
+    /// How they lie without blocks of channels, as commands address them.
+    fn addressed() -> Self {
+        Self { bytes: 1, border: BorderSpec::default(), inner: 1, array: None, addressed: true }
+    }
+
     fn element(self, bytes: u64) -> u64 {
         if bytes == 1 { self.bytes } else { bytes }
     }
 
     /// Channels with those that fill the last block.
     fn channels(self, channels: u32) -> u64 {
+        self.in_blocks(channels, self.border.channels)
+    }
+
+    /// Channels that an inner product has of so many, with zeros that fill the last block.
+    fn inner(self, channels: u32) -> u64 {
+        self.in_blocks(channels, self.inner)
+    }
+
+    fn in_blocks(self, channels: u32, block: u32) -> u64 {
         let block = match self.border.image_channels {
             images if channels <= images => images,
-            _ => self.border.channels,
+            _ => block,
         };
         u64::from(channels).next_multiple_of(block.max(1).into())
+    }
+
+    /// As how many groups an array computes a convolution of so many, which is not depthwise.
+    fn groups(self, groups: u32) -> u32 {
+        let dense = self.array.is_some_and(|array| array.groups == Groups::Dense);
+        if dense { 1 } else { groups.max(1) }
+    }
+
+    /// Inputs of a product with constant weights that the array does not skip.
+    fn kept(self, k: u64) -> u64 {
+        self.array.map_or(k, |array| array.kept(k))
     }
 
     /// The same of a map, which may lie in blocks of its own.
@@ -285,20 +345,20 @@ fn convolution(
     window: &Window,
     on_array: bool,
 ) -> Amount {
-    let groups = window.groups.max(1);
-    let inputs = input.c / groups;
+    let inputs = input.c / window.groups.max(1);
     let kernel = product(window.kernel);
+    let depthwise = is_depthwise(input, window);
+    let groups = if depthwise { window.groups } else { width.groups(window.groups) };
     let gemm = Gemm {
         m: product([output.n, output.h, output.w]),
         n: u64::from(output.c / groups),
         // A pixel's channels come in whole blocks, of which the last holds zeros.
-        k: kernel.saturating_mul(width.channels(inputs)),
+        k: width.kept(kernel.saturating_mul(width.inner(input.c / groups))),
         step: product([window.kernel[0], window.stride[1].min(window.kernel[1]), input.c])
             / u64::from(groups),
         groups: groups.into(),
     };
-    let depthwise = groups > 1 && input.c == groups;
-    let all = kernel.saturating_mul(width.channels(input.c));
+    let all = width.kept(kernel.saturating_mul(width.inner(input.c)));
     let window = Gemm { k: all, step: all, groups: 1, ..gemm };
     let macs = output.elements().saturating_mul(kernel).saturating_mul(inputs.into());
     let elements = width.elements(output);
@@ -309,20 +369,60 @@ fn convolution(
         depthwise: (on_array && depthwise).then_some(window),
         taps,
         elements,
+        skips: true,
     }
+}
+
+/// Whether each channel of the input is a group of its own.
+const fn is_depthwise(input: &FeatureMap, window: &Window) -> bool {
+    window.groups > 1 && input.c == window.groups
+}
+
+/// Bytes of a command's weights, of `bytes` as it has them, where they lie and move on the device: with those between groups, if it
+/// has them, without those that it skips.
+fn weight_bytes(width: Width, command: &Command, bytes: u64) -> u64 {
+    match (command, width.array) {
+        (Command::QConv(c), Some(array)) if !is_depthwise(&c.input, &c.window) => {
+            let copies = c.window.groups.max(1) / width.groups(c.window.groups);
+            array.stored(bytes.saturating_mul(copies.into()))
+        }
+        _ => bytes,
+    }
+}
+
+/// Bytes of constants that the commands use, as the device holds them.
+pub(super) fn constant_bytes<'a>(spec: &DeviceSpec, commands: impl IntoIterator<Item = &'a Command>) -> u64 {
+    let width = Width::on(spec, &TimingOptions::default());
+    let mut once: HashMap<Addr, u64> = HashMap::new();
+    for command in commands {
+        for (addr, bytes) in measure(width, None, command).0.constants.into_iter().flatten() {
+            let most = once.entry(addr).or_default();
+            *most = bytes.max(*most);
+        }
+    }
+    once.into_values().fold(0, u64::saturating_add)
+}
+
+/// Cycles before a command can compute.
+fn launch(spec: &DeviceSpec, command: &Command, precision: Precision) -> u64 {
+    let launch = &spec.launch;
+    let cycles = match precision {
+        Precision::Int8 => launch.command_cycles,
+        Precision::Int16 => launch.command_cycles_16.unwrap_or(launch.command_cycles),
+    };
+    let function = matches!(command, Command::QConv(c) if c.table.is_some());
+    u64::from(cycles) + if function { launch.table_cycles.into() } else { 0 }
 }
 
 /// The work of `command` on `spec` under the circumstances `options`.
 pub(super) fn work(spec: &DeviceSpec, command: &Command, options: &TimingOptions) -> Work {
-    let width = Width { bytes: bytes_of(options.precision), border: spec.border, addressed: false };
-    work_at(width, spec, command, options)
+    let work = work_at(Width::on(spec, options), spec, command, options);
+    Work { launch: launch(spec, command, options.precision), ..work }
 }
 
 /// The work of `command` on maps that lie without blocks of channels, as the commands address them.
 pub(super) fn work_as_addressed(spec: &DeviceSpec, command: &Command) -> Work {
-    let options = TimingOptions::default();
-    let width = Width { bytes: bytes_of(options.precision), border: BorderSpec::default(), addressed: true };
-    work_at(width, spec, command, &options)
+    work_at(Width::addressed(), spec, command, &TimingOptions::default())
 }
 
 fn work_at(width: Width, spec: &DeviceSpec, command: &Command, options: &TimingOptions) -> Work {
@@ -333,7 +433,7 @@ fn work_at(width: Width, spec: &DeviceSpec, command: &Command, options: &TimingO
 
 /// The operations of `command`, see [`super::operations`].
 pub(super) fn operations(command: &Command) -> u64 {
-    let width = Width { bytes: 1, border: BorderSpec::default(), addressed: true };
+    let width = Width::addressed();
     let moved = match command {
         Command::Copy(c) => product(c.dims),
         Command::Fill(c) => product(c.dims),
@@ -365,6 +465,10 @@ fn measure(width: Width, vector: Option<VectorSpec>, command: &Command) -> (Work
         }
     });
     work.write = write;
+    // The first constant is the weights.
+    if let Some((_, bytes)) = &mut work.constants[0] {
+        *bytes = weight_bytes(width, command, *bytes);
+    }
     (work, amount(width, vector, command))
 }
 
@@ -401,7 +505,7 @@ fn amount(width: Width, vector: Option<VectorSpec>, command: &Command) -> Amount
             let gemm = Gemm {
                 m: c.m.into(),
                 n: c.n.into(),
-                k: width.channels(c.k),
+                k: width.inner(c.k),
                 step: c.k.into(),
                 groups: c.batch.into(),
             };

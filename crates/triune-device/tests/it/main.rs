@@ -9,6 +9,7 @@ mod commands;
 mod common;
 mod computed_operands;
 mod decode_refuses;
+mod energy;
 mod exec;
 mod memory;
 mod samples;

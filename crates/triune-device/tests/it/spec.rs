@@ -123,7 +123,7 @@ fn peaks_follow_from_the_description() {
     assert!((spec.memory[1].bytes_per_cycle_at(400) - 128.0).abs() < 1e-9, "its clock is the core's");
     assert_eq!(spec.memory[2].usable_bytes(), 4_194_304 - 524_288);
     spec.array = None;
-    assert!((spec.peak_macs_per_cycle() - 150.0).abs() < 1e-9);
+    assert!((spec.peak_macs_per_cycle() - 185.0).abs() < 1e-9);
     let host = DeviceSpec::builtin("host").expect("builtin");
     assert!(host.memory[0].bytes_per_cycle_at(0).abs() < 1e-9, "not modelled");
 }
@@ -154,8 +154,8 @@ fn errors_name_the_key() {
         ("clock_mhz = 800 ", "#", "clock_mhz"),
         ("alignment = 64", "alignment = 32", "alignment"),
         ("alignment = 64", "alignment = 2_097_152", "alignment"),
-        ("taps_per_cycle = 150", "taps_per_cycle = 0", "vector.taps_per_cycle"),
-        ("products_per_cycle = 3", "products_per_cycle = 0", "vector.products_per_cycle"),
+        ("taps_per_cycle = 185", "taps_per_cycle = 0", "vector.taps_per_cycle"),
+        ("products_per_cycle = 31", "products_per_cycle = 0", "vector.products_per_cycle"),
         ("reserved = 33_554_432", "reserved = 4_294_967_296", "memory[0].reserved"),
         ("bytes_per_second = 34_100_000_000", "bytes_per_second = 0", "memory[0].bytes_per_second"),
         ("latency_cycles = 160", "bytes_per_cycle = [1, 1]", "memory[0].bytes_per_second"),
@@ -171,11 +171,18 @@ fn errors_name_the_key() {
         ("buffers = 2", "blocks = 65", "queues.blocks"),
         ("buffer_bytes = 1_572_864", "buffer_bytes = 4_095", "queues.buffer_bytes"),
         ("buffer_bytes = 1_572_864", "buffer_bytes = 1_099_511_627_777", "queues.buffer_bytes"),
-        ("program_ns = 32_100", "program_ns = 1_000_000_001", "launch.program_ns"),
+        ("program_ns = 32_900", "program_ns = 1_000_000_001", "launch.program_ns"),
         ("\nchannels = 64", "\nchannels = 0", "border.channels"),
         ("\nchannels = 64", "\nchannels = 4097", "border.channels"),
         ("image_columns = 16", "image_columns = 4097", "border.image_columns"),
         ("image_channels = 4", "image_channels = 65", "border.image_channels"),
+        ("groups = \"dense\"", "groups = \"sparse\"", "array.groups"),
+        ("groups = \"dense\"", "sparsity = [3, 2]", "array.sparsity"),
+        ("groups = \"dense\"", "weight_percent = 101", "array.weight_percent"),
+        ("ports = 4", "row_ns = 20", "memory[1].row_ns"),
+        ("ports = 4", "burst_bytes = 48", "memory[1].burst_bytes"),
+        ("mac_fj = 133", "mac_fj = -1", "energy.mac_fj"),
+        ("element_fj = 3_200", "", "energy.element_fj"),
         ("cores = 4", "cores = 4\ncolour = 1", "colour"),
         ("cores = 4", "cores = \"four\"", "cores"),
     ] {
@@ -223,7 +230,7 @@ fn limits_include_themselves() {
         ("buffers = 2", "blocks = 1"),
         ("buffer_bytes = 1_572_864", "buffer_bytes = 4_096"),
         ("buffer_bytes = 1_572_864", "buffer_bytes = 1_099_511_627_776"),
-        ("program_ns = 32_100", "program_ns = 1_000_000_000"),
+        ("program_ns = 32_900", "program_ns = 1_000_000_000"),
         ("\nchannels = 64", "\nchannels = 4096"),
         ("\nchannels = 64", "\nchannels = 1"),
         ("image_columns = 16", "image_columns = 4096"),
@@ -232,7 +239,7 @@ fn limits_include_themselves() {
         ("reserved = 524_288", "reserved = 4_194_303"),
         ("clock_mhz = 800", "clock_mhz = 20"),
         ("clock_mhz = 800", "clock_mhz = 1000"),
-        ("taps_per_cycle = 150", "taps_per_cycle = 1"),
+        ("taps_per_cycle = 185", "taps_per_cycle = 1"),
     ] {
         assert!(METIS.contains(from), "{from}");
         let read = DeviceSpec::from_toml(&METIS.replacen(from, to, 1));
@@ -337,6 +344,10 @@ fn the_schema_has_every_field() {
     let array = full.array.as_mut().expect("an array");
     (array.results_per_cycle, array.partial_sums_per_cycle) = (Some(1), Some(2));
     (array.weight_bytes_per_cycle, array.depthwise) = (Some(3), Some(Depthwise::Vector));
+    (array.channels, array.sparsity) = (Some(5), Some([2, 4]));
+    full.memory[0].row_bytes = Some(2048);
+    full.energy.as_mut().expect("priced").mac_16_fj = Some(6);
+    full.memory[0].write_fj_per_byte = Some(7);
     full.vector.as_mut().expect("a vector unit").products_per_cycle = Some(4);
     full.link = DeviceSpec::builtin("metis").expect("builtin").link;
     full.name = "full".into();
@@ -414,13 +425,13 @@ fn problems_say_line_key_and_cure() {
         ("rows = 16 ", "rows = 99_999 ", 12, "array.rows", "from 1 to 65536, got 99999"),
         ("rows = 16 ", "rows = 99999999999999999999 ", 12, "toml", "is not valid"),
         ("\"ws\" ", "\"sw\" ", 14, "array.dataflow", "did you mean \"ws\"?"),
-        ("bytes = 262_144 ", "bytes = \"256K\" ", 28, "memory[1].bytes", "got \"256K\"; write 262144"),
-        ("[32, 1] ", "32 ", 29, "memory[1].bytes_per_cycle", "write [32, 1] for 32 bytes per cycle"),
-        ("resident = \"pad\" ", "resident = \"dram\" ", 36, "placement.resident", "leave it out"),
-        ("resident = \"pad\" ", "resident = \"sram\" ", 36, "placement.resident", "there are dram, pad"),
+        ("bytes = 262_144 ", "bytes = \"256K\" ", 29, "memory[1].bytes", "got \"256K\"; write 262144"),
+        ("[32, 1] ", "32 ", 30, "memory[1].bytes_per_cycle", "write [32, 1] for 32 bytes per cycle"),
+        ("resident = \"pad\" ", "resident = \"dram\" ", 38, "placement.resident", "leave it out"),
+        ("resident = \"pad\" ", "resident = \"sram\" ", 38, "placement.resident", "there are dram, pad"),
         ("clock_mhz = 500 ", "clock_mhz = 501 ", 7, "clock_mhz", "[100, 500]"),
         ("name = \"small\"", "name = \"zg330\"", 4, "name", "a name of its own"),
-        ("name = \"pad\"", "name = \"a.b\"", 27, "memory[1].name", "dot"),
+        ("name = \"pad\"", "name = \"a.b\"", 28, "memory[1].name", "dot"),
         ("cores = 1 ", "rows = 1\ncores = 1 ", 6, "rows", "belongs to [array]"),
         ("cores = 1 ", "cores = 1\ncores = 1 ", 7, "toml", "duplicate"),
     ] {
@@ -458,6 +469,10 @@ fn optional_keys_can_be_absent() {
             // A memory has one of two.
             (Some(_), Err(problems)) if name.starts_with("bytes_per") => {
                 assert!(problems[0].problem.contains("add it, or bytes_per_second"), "{problems:?}");
+            }
+            // With prices of work, bytes have theirs.
+            (Some(_), Err(problems)) if name == "read_fj_per_byte" => {
+                assert!(problems[0].problem.contains("add what a byte costs"), "{problems:?}");
             }
             (Some(default), read) => {
                 let read = read.unwrap_or_else(|problems| panic!("{table} {name}: {problems:?}"));

@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use triune_device::{
     Addr, Command, CommandTime, DeviceSpec, Error, FeatureMap, Timeline,
     command::{Copy, End, Opcode, Operand, QConv, QMul, RequantTarget, Window},
-    spec::{LaunchSpec, Precision, VectorSpec},
+    spec::{Groups, LaunchSpec, Precision, VectorSpec},
     timeline,
-    timing::{BoundBy, Order, Tiling, TimingOptions, timeline_tiled},
+    timing::{BoundBy, Order, Span, Tiling, TimingOptions, constant_bytes, tiles, timeline_tiled},
 };
 use triune_tensor::DType;
 use triune_tensor::Rounding;
@@ -18,9 +18,11 @@ fn metis() -> DeviceSpec {
     let mut spec = DeviceSpec::builtin("metis").expect("builtin");
     let array = spec.array.as_mut().expect("an array");
     (array.partial_sums_per_cycle, array.weight_bytes_per_cycle, array.replication) = (None, None, 1);
+    (array.groups, array.channels) = (Groups::Apart, None);
     spec.vector = Some(VectorSpec { elements_per_cycle: 64, taps_per_cycle: 576, products_per_cycle: None });
     spec.memory[1].bytes_per_cycle = Some([45, 1]);
-    spec.launch = LaunchSpec { program_ns: 36_000, command_cycles: 400, command_cycles_16: None };
+    spec.launch =
+        LaunchSpec { program_ns: 36_000, command_cycles: 400, command_cycles_16: None, table_cycles: 0 };
     spec
 }
 
@@ -303,7 +305,7 @@ fn wider_integers_move_twice_the_bytes() {
     let wide = at(&buyi, Precision::Int16).expect("timed").commands[0];
     // 16 x 16 pixels on four rows of units, two tiles of outputs on four columns, 36 of inputs; biases and multipliers
     // stay as they are.
-    assert_eq!([narrow.compute, wide.compute], [64 * 36, 4 * 64 * 36]);
+    assert_eq!([narrow.compute, wide.compute], [64 * 36, 2 * 64 * 36]);
     let parameters = 4 * 64 + 4;
     let [narrow_read, wide_read] =
         [narrow, wide].map(|command| command.bytes_read[0] - command.bytes_reread[0]);
@@ -529,8 +531,8 @@ fn parts_follow_one_another() {
         (alone.computing, behind.computing),
         (alone.storing, behind.storing),
     ] {
-        // What takes no time has no place in it.
-        let delay = if alone.start < alone.end { delay } else { 0 };
+        // What is not there has no place; what only takes no time has one.
+        let delay = if alone == Span::default() { 0 } else { delay };
         assert_eq!([behind.start, behind.end], [alone.start + delay, alone.end + delay]);
     }
     assert!(alone.loading.start < alone.loading.end && alone.computing.start == alone.computing.end);
@@ -630,4 +632,135 @@ proptest! {
             }
         }
     }
+}
+
+/// The first command's time on a device.
+fn first(spec: &DeviceSpec, command: Command) -> CommandTime {
+    timeline(spec, [command], &PLACEMENT, &TimingOptions::default()).expect("timed").commands[0]
+}
+
+#[test]
+fn dense_groups_are_one_product_with_zeros() {
+    let mut spec = metis();
+    let (grouped, whole) = (conv(2, 2, 14, 3, [256, 256], 8), conv(2, 2, 14, 3, [256, 256], 1));
+    let apart = first(&spec, grouped);
+    assert_eq!(constant_bytes(&spec, [&grouped]), 256 * 32 * 9);
+    spec.array.as_mut().expect("an array").groups = Groups::Dense;
+    let (dense, plain) = (first(&spec, grouped), first(&spec, whole));
+    assert_eq!(dense.compute, plain.compute);
+    assert_eq!(dense.bytes_read, plain.bytes_read);
+    assert_eq!(dense.sram, plain.sram);
+    // Products with zeros are no work of the model's.
+    assert_eq!(dense.macs, apart.macs);
+    assert_eq!(constant_bytes(&spec, [&grouped, &grouped]), 256 * 256 * 9);
+    assert!(apart.bytes_read[1] < dense.bytes_read[1]);
+    // Depthwise windows are the vector unit's, whatever the groups of products.
+    let depthwise = conv(2, 2, 14, 3, [256, 256], 256);
+    assert_eq!(constant_bytes(&spec, [&depthwise]), 256 * 9);
+    let here = first(&spec, depthwise);
+    spec.array.as_mut().expect("an array").groups = Groups::Apart;
+    assert_eq!(here, first(&spec, depthwise));
+}
+
+#[test]
+fn inner_products_have_blocks_of_their_own() {
+    let mut spec = bare();
+    // 9 windows of 80 channels: 1152 of 128, 864 of 96 in blocks of 32.
+    let command = conv(2, 2, 8, 3, [80, 64], 1);
+    assert_eq!(first(&spec, command).compute, 64 * 3 * 8);
+    spec.array.as_mut().expect("an array").channels = Some(32);
+    let narrow = first(&spec, command);
+    assert_eq!(narrow.compute, 64 * 2 * 8);
+    // Maps lie in blocks of 64 as before.
+    assert_eq!(narrow.bytes_read[2], 8 * 8 * 128);
+}
+
+/// Of 2:4 weights half of the products are left and five eighths of the bytes: a byte and two bits for each.
+#[test]
+fn skipped_weights_take_no_time_and_no_bytes() {
+    let mut spec = bare();
+    let command = conv(2, 2, 8, 1, [2048, 64], 1);
+    let all = first(&spec, command);
+    spec.array.as_mut().expect("an array").sparsity = Some([2, 4]);
+    let half = first(&spec, command);
+    assert_eq!((all.compute, half.compute), (64 * 4 * 8, 64 * 2 * 8));
+    let weights = 2048 * 64;
+    assert_eq!(all.bytes_read[1] - half.bytes_read[1], weights - weights * 5 / 8);
+    assert_eq!((half.macs, half.ideal), (all.macs, all.ideal / 2));
+    assert_eq!(constant_bytes(&spec, [&command]), weights * 5 / 8);
+    assert_eq!(spec.assumptions().len(), 1);
+    // Compressed besides, and the products stay what they are.
+    spec.array.as_mut().expect("an array").weight_percent = 60;
+    let small = first(&spec, command);
+    assert_eq!(small.compute, half.compute);
+    assert_eq!(constant_bytes(&spec, [&command]), weights * 5 / 8 * 60 / 100);
+    assert_eq!(spec.assumptions().len(), 2);
+    // A product of two maps has nothing to skip, and depthwise windows are the vector unit's.
+    let depthwise = conv(2, 2, 8, 3, [64, 64], 64);
+    assert_eq!(first(&spec, depthwise), first(&bare(), depthwise));
+}
+
+/// Whole bursts, and rows that are opened, of what one transfer moves.
+#[test]
+fn bursts_and_rows_take_their_time() {
+    let mut spec = bare();
+    (spec.memory[2].burst_bytes, spec.memory[2].row_bytes, spec.memory[2].row_ns) = (128, Some(1024), 50);
+    let copy = |count: u32| {
+        let command = Copy {
+            elem_bytes: 1,
+            dims: [1, 1, 1, 1, 1, count],
+            src: Addr::new(2, 0),
+            src_strides: [1; 6],
+            dst: Addr::new(1, 0),
+            dst_strides: [1; 6],
+        };
+        first(&spec, command.into()).load
+    };
+    // 128 bytes a cycle, 40 cycles of 800 MHz for a row.
+    assert_eq!([1, 128, 129, 1024, 1025].map(copy), [41, 41, 42, 48, 8 + 1 + 2 * 40]);
+}
+
+#[test]
+fn a_table_behind_a_product_costs_its_own_cycles() {
+    let mut spec = metis();
+    spec.launch.table_cycles = 1000;
+    let Command::QConv(plain) = conv(2, 2, 8, 3, [64, 64], 1) else { unreachable!() };
+    let with_table = QConv { table: Some(Addr::new(1, 0)), ..plain };
+    let (plain, table) = (first(&spec, plain.into()), first(&spec, with_table.into()));
+    assert_eq!((plain.launch, table.launch), (400, 1400));
+    // Loads run beside, so that it may hide some of them.
+    assert!((900..=1000).contains(&(table.end - plain.end)), "{} and {}", table.end, plain.end);
+}
+
+/// Tiles cover the spans of their command, do not compute two at a time, and compute as long as it.
+#[test]
+fn tiles_are_what_a_command_is_made_of() {
+    let mut spec = metis();
+    spec.queues.buffer_bytes = Some(1 << 16);
+    // Nothing near: all of it passes the buffers.
+    spec.memory[2].bytes = spec.memory[2].reserved;
+    let commands = [conv(0, 3, 64, 3, [128, 256], 1), conv(3, 0, 64, 1, [256, 64], 1)];
+    let options = TimingOptions { active_cores: 3, ..TimingOptions::default() };
+    let found = timeline(&spec, commands, &PLACEMENT, &options).expect("timed");
+    let all = tiles(&spec, commands, &PLACEMENT, &found).expect("the same commands");
+    assert_eq!(all.len(), 2);
+    for (time, tiles) in found.commands.iter().zip(&all) {
+        assert_eq!(tiles.len() as u64, time.tiling.tiles());
+        assert!(tiles.len() > 4, "{:?}", time.tiling);
+        let computed: u64 = tiles.iter().map(|tile| tile.computing.end - tile.computing.start).sum();
+        assert_eq!(computed, time.compute);
+        assert!(tiles.windows(2).all(|pair| pair[0].computing.end <= pair[1].computing.start));
+        for (whole, part) in [
+            (time.loading, tiles.iter().map(|tile| tile.loading).collect::<Vec<_>>()),
+            (time.computing, tiles.iter().map(|tile| tile.computing).collect()),
+            (time.storing, tiles.iter().map(|tile| tile.storing).collect()),
+        ] {
+            let some = || part.iter().filter(|span| span.start < span.end);
+            assert_eq!(some().map(|span| span.start).min(), Some(whole.start));
+            assert_eq!(some().map(|span| span.end).max(), Some(whole.end));
+        }
+    }
+    // Not those of other commands.
+    let other = [commands[1], commands[0]];
+    assert!(tiles(&spec, other, &PLACEMENT, &found).is_err());
 }

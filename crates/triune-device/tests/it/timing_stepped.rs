@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use triune_device::{
     Addr, Command, DeviceSpec, FeatureMap, Timeline, TimingOptions,
     command::{Copy, Fill, Operand, QConv, QMul, RequantTarget, Table, Window},
+    spec::Groups,
     timeline,
     timing::{Order, Tiling, timeline_tiled},
 };
@@ -193,7 +194,8 @@ struct Case {
 }
 
 fn case() -> impl Strategy<Value = Case> {
-    let port = (1..200_u32, 1..4_u32, 0..60_u32);
+    let rows = (0..8_u32, 6..13_u32, prop_oneof![Just(0_u32), 1..40_u32]);
+    let port = (1..200_u32, 1..4_u32, 0..60_u32, rows);
     let memories = [port.clone(), port.clone(), port];
     let placement = [0..MEMORIES, 0..MEMORIES, 0..MEMORIES, 0..MEMORIES, 0..MEMORIES, 0..MEMORIES];
     let block = prop_oneof![Just(1_u32), Just(16), Just(32)];
@@ -201,10 +203,11 @@ fn case() -> impl Strategy<Value = Case> {
     (memories, placement, buffers, 1..9_u32, 0..200_u32, 0..4_u64, 1..100_u32, block).prop_map(
         |(ports, placement, (depth, bytes), blocks, overhead, launch_micros, elements_per_cycle, block)| {
             let mut spec = DeviceSpec::builtin("metis").expect("builtin");
-            for (memory, (bytes, cycles, latency)) in spec.memory.iter_mut().zip(ports) {
+            for (memory, (bytes, cycles, latency, (burst, row, nanos))) in spec.memory.iter_mut().zip(ports) {
                 memory.bytes_per_cycle = Some([bytes, cycles]);
                 memory.bytes_per_second = None;
                 memory.latency_cycles = latency;
+                (memory.burst_bytes, memory.row_bytes, memory.row_ns) = (1 << burst, Some(1 << row), nanos);
             }
             (spec.border.channels, spec.border.image_channels) = (block, 0);
             (spec.queues.buffers, spec.queues.buffer_bytes, spec.queues.blocks) = (depth, bytes, blocks);
@@ -213,13 +216,18 @@ fn case() -> impl Strategy<Value = Case> {
             spec.memory[NEAR].bytes = spec.memory[NEAR].reserved;
             let array = spec.array.as_mut().expect("an array");
             (array.rows, array.columns) = (64, 32);
+            (array.groups, array.channels) = (Groups::Apart, None);
             if let Some(vector) = &mut spec.vector {
                 vector.elements_per_cycle = elements_per_cycle;
                 vector.products_per_cycle = None;
             }
             let core = Core {
-                ports: ports.map(|(bytes, cycles, latency)| {
+                ports: ports.map(|(bytes, cycles, latency, _)| {
                     ([u64::from(bytes), u64::from(cycles)], u64::from(latency))
+                }),
+                // At 800 MHz a nanosecond is four fifths of a cycle.
+                rows: ports.map(|(.., (burst, row, nanos))| {
+                    [1 << burst, 1 << row, (u64::from(nanos) * 4).div_ceil(5)]
                 }),
                 launch: launch_micros * 800,
                 overhead: u64::from(overhead),

@@ -35,6 +35,7 @@ fn spec() -> DeviceSpec {
     spec.vector = Some(VectorSpec { elements_per_cycle: 1, taps_per_cycle: 1, products_per_cycle: None });
     // Channels as they are: blocks are tested elsewhere.
     (spec.border.channels, spec.border.image_channels) = (1, 1);
+    spec.array.as_mut().expect("an array").channels = None;
     // Every operand is read once, as a whole: tiles are tested elsewhere.
     spec.queues.buffer_bytes = None;
     spec

@@ -1,22 +1,27 @@
-//! Predicted against published throughput, before and after the fit of a few parameters: makes the tables of
+//! Predicted against published throughput, by fits of a few parameters that leave out a family of networks each: makes the tables of
 //! `docs/timing-model.md`.
 //!
 //! ```text
-//! cargo run --release -p triune-runtime --example validate_timing -- <folder with the topologies> [docs/timing-model.md] [more]
+//! cargo run --release -p triune-runtime --example validate_timing -- FOLDER… [--page docs/timing-model.md] [--rows more.csv]
 //! ```
-//! With a file, its tables are replaced; else they are printed. `more` is a folder with topologies of networks that no fit saw,
-//! whose rows come first.
+//! Folders hold the topologies. With a page its tables are replaced, else they are printed. `more.csv` has further rows, under the
+//! heading `device,topology,metric,value,source`, with the devices `metis-pcie`, `metis-m2` and `buyi` and the metrics `fps`, `ms8`
+//! and `ms16`: no fit sees them.
 //! Every network is quantized, compiled and deployed as any other; what is timed is the command stream that it runs.
 
 mod fit;
 mod published;
 mod quantize;
-mod unseen;
 
-use std::{error::Error, fmt::Write as _, path::Path, sync::Arc};
+use std::{
+    error::Error,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use fit::{Parameter, fit, with};
-use published::{BUYI, METIS, PRODUCTS};
+use published::{BUYI, METIS, Network, PRODUCTS};
 use triune_device::{
     Command, DeviceSpec, Timeline, TimingOptions,
     command::decode,
@@ -27,7 +32,6 @@ use triune_graph::{Graph, format::onnx};
 use triune_runtime::{
     CompileOptions, DeployOptions, Deployment, Device, PlanOptions, Policy, TensorIo, compile,
 };
-use unseen::{BUYI_UNSEEN, METIS_UNSEEN};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -44,10 +48,10 @@ struct Case {
 }
 
 impl Case {
-    /// The quantized network on every core of the device.
-    fn new(float: Graph, spec: &DeviceSpec, policy: Policy) -> Outcome<Self> {
+    /// The quantized network, `images` of it at once.
+    fn new(float: Graph, spec: &DeviceSpec, policy: Policy, images: usize) -> Outcome<Self> {
         let plan = PlanOptions { policy, ..PlanOptions::default() };
-        let options = CompileOptions { batch: spec.cores as usize, plan, ..CompileOptions::default() };
+        let options = CompileOptions { batch: images, plan, ..CompileOptions::default() };
         let program = Arc::new(compile(&quantize::quantized(float)?, spec, &options)?.program);
         let device = Device::new(spec.clone())?;
         let deployment = Deployment::new(&device, &program, &DeployOptions::default())?;
@@ -64,10 +68,6 @@ impl Case {
                 case.timeline(spec, precision, &[]).commands.iter().map(|time| time.tiling).collect();
         }
         Ok(case)
-    }
-
-    fn read(folder: &Path, topology: &str, spec: &DeviceSpec, policy: Policy) -> Outcome<Self> {
-        Self::new(onnx::read(folder.join(format!("{topology}.onnx")))?, spec, policy)
     }
 
     /// One run with all cores at work; commands without a tiling are cut in the best way.
@@ -88,15 +88,15 @@ impl Case {
     }
 }
 
-/// A published figure, as a time, and what the model says.
+/// What is published, as a time, and what the model says.
 struct Row {
     name: String,
+    family: &'static str,
     /// Published microseconds between results.
     published: f64,
     unit: Unit,
+    /// In the fit of everything; 0: no fit sees it.
     weight: f64,
-    /// What the row was used for.
-    used: &'static str,
     case: Arc<Case>,
     precision: Precision,
     /// Which of the specs it is for.
@@ -150,13 +150,78 @@ impl Row {
     }
 }
 
-/// Weighted mean square of the logarithm of predicted over published, over the rows that have a weight. Commands stay cut as on the
-/// device as it is: a search for every set of parameters would take hours.
+/// Weighted mean, over the rows that have a weight, of the logarithm of predicted over published without its sign, rounded off
+/// below 5 %: rows that the model has no word for do not bend it. Commands stay cut as on the device as it is: a search for every set of
+/// parameters would take hours.
 fn loss(rows: &[Row], weight: &dyn Fn(&Row) -> f64, spec: &DeviceSpec) -> f64 {
     let weighted = || rows.iter().map(|row| (row, weight(row))).filter(|(_, weight)| *weight > 0.0);
-    let square =
-        |(row, weight): (&Row, f64)| weight * (row.predicted(spec, false) / row.published).ln().powi(2);
-    weighted().map(square).sum::<f64>() / weighted().map(|(_, weight)| weight).sum::<f64>()
+    let off =
+        |(row, weight): (&Row, f64)| weight * (row.predicted(spec, false) / row.published).ln().hypot(0.05);
+    weighted().map(off).sum::<f64>() / weighted().map(|(_, weight)| weight).sum::<f64>()
+}
+
+/// A vendor's boards, and what is published of them.
+struct Vendor {
+    title: &'static str,
+    /// What the boards, or the widths, are called.
+    kinds: [&'static str; 2],
+    boards: Vec<DeviceSpec>,
+    rows: Vec<Row>,
+    parameters: Vec<Parameter>,
+}
+
+/// The folders with topologies.
+struct Topologies(Vec<PathBuf>);
+
+impl Topologies {
+    fn read(&self, topology: &str) -> Outcome<Graph> {
+        let mut files = self.0.iter().map(|folder| folder.join(format!("{topology}.onnx")));
+        let file =
+            files.find(|file| file.is_file()).ok_or_else(|| format!("{topology}.onnx is in no folder"))?;
+        Ok(onnx::read(file)?)
+    }
+
+    /// The rows of a network on Metis' boards.
+    fn on_metis(&self, network: &Network, boards: &[DeviceSpec]) -> Outcome<Vec<Row>> {
+        let mut rows = Vec::new();
+        for (board, published) in network.figures.into_iter().enumerate() {
+            let Some(published) = published else { continue };
+            let graph = self.read(network.topology)?;
+            let case = Case::new(graph, &boards[board], Policy::default(), network.images)?;
+            rows.push(Row {
+                name: format!("{}, {}", network.name, ["PCIe", "M.2"][board]),
+                family: network.family,
+                published: 1e6 / published,
+                unit: Unit::FramesPerSecond,
+                weight: if board == 0 && network.left_out.is_none() { 1.0 } else { 0.0 },
+                case: Arc::new(case),
+                precision: Precision::Int8,
+                board,
+            });
+        }
+        Ok(rows)
+    }
+
+    /// The rows of a network on BUYI.
+    fn on_buyi(&self, network: &Network, board: &DeviceSpec) -> Outcome<Vec<Row>> {
+        // The published times are those of feature maps in external memory; the page says how that was found.
+        let graph = self.read(network.topology)?;
+        let case = Arc::new(Case::new(graph, board, Policy::None, network.images)?);
+        let widths = [Precision::Int8, Precision::Int16].into_iter().zip([8, 16]).zip(network.figures);
+        let rows = widths.filter_map(|((precision, bits), published)| {
+            Some(Row {
+                name: format!("{}, {bits} bit", network.name),
+                family: network.family,
+                published: published? * 1000.0,
+                unit: Unit::Millis,
+                weight: if network.left_out.is_none() { 1.0 } else { 0.0 },
+                case: Arc::clone(&case),
+                precision,
+                board: 0,
+            })
+        });
+        Ok(rows.collect())
+    }
 }
 
 fn metis_parameters() -> Vec<Parameter> {
@@ -176,11 +241,11 @@ fn metis_parameters() -> Vec<Parameter> {
             set: |spec, value| spec.launch.command_cycles = value as u32,
         },
         Parameter {
-            key: "memory[1].bytes_per_cycle",
-            start: 45,
-            range: [45, 128],
+            key: "launch.table_cycles",
+            start: 6_000,
+            range: [1, 40_000],
             power_of_two: false,
-            set: |spec, value| spec.memory[1].bytes_per_cycle = Some([value as u32, 1]),
+            set: |spec, value| spec.launch.table_cycles = value as u32,
         },
         Parameter {
             key: "array.weight_bytes_per_cycle",
@@ -190,13 +255,6 @@ fn metis_parameters() -> Vec<Parameter> {
             set: |spec, value| {
                 spec.array.iter_mut().for_each(|array| array.weight_bytes_per_cycle = Some(value as u32));
             },
-        },
-        Parameter {
-            key: "array.replication",
-            start: 1,
-            range: [1, 8],
-            power_of_two: true,
-            set: |spec, value| spec.array.iter_mut().for_each(|array| array.replication = value as u32),
         },
         Parameter {
             key: "vector.taps_per_cycle",
@@ -217,49 +275,12 @@ fn metis_parameters() -> Vec<Parameter> {
     ]
 }
 
-fn metis(folder: &Path, text: &mut String) -> Outcome<()> {
-    let boards = [DeviceSpec::builtin("metis")?, DeviceSpec::builtin("metis-m2")?];
-    let mut rows = Vec::new();
-    for figure in &METIS {
-        for (board, spec) in boards.iter().enumerate() {
-            rows.push(Row {
-                name: format!("{}, {}", figure.name, ["PCIe", "M.2"][board]),
-                published: 1e6 / f64::from(figure.fps[board]),
-                unit: Unit::FramesPerSecond,
-                weight: if figure.fitted && board == 0 { 1.0 } else { 0.0 },
-                used: match (figure.name, board) {
-                    ("Wide ResNet-50", 1) => "M.2's DDR",
-                    (_, 0) if figure.fitted => "fit",
-                    _ => "",
-                },
-                case: Arc::new(Case::read(folder, figure.topology, spec, Policy::default())?),
-                precision: Precision::Int8,
-                board,
-            });
-        }
-    }
-    for figure in &PRODUCTS {
-        let [k, n, m] = [figure.k, figure.n, figure.m];
-        rows.push(Row {
-            name: format!("{k}×{n} by {m}"),
-            published: figure.micros,
-            unit: Unit::Micros,
-            weight: 4.0 / PRODUCTS.len() as f64,
-            used: "fit",
-            case: Arc::new(Case::new(quantize::product(k, n, m), &boards[0], Policy::default())?),
-            precision: Precision::Int8,
-            board: 0,
-        });
-    }
-    report(text, "Metis", &boards, &rows, &metis_parameters())
-}
-
 fn buyi_parameters() -> Vec<Parameter> {
     vec![
         Parameter {
             key: "launch.command_cycles_16",
             start: 400,
-            range: [1, 80_000],
+            range: [1, 120_000],
             power_of_two: false,
             set: |spec, value| spec.launch.command_cycles_16 = Some(value as u32),
         },
@@ -303,180 +324,212 @@ fn buyi_parameters() -> Vec<Parameter> {
     ]
 }
 
-fn buyi(folder: &Path, text: &mut String) -> Outcome<()> {
-    let boards = [DeviceSpec::builtin("buyi")?];
+fn metis(topologies: &Topologies) -> Outcome<Vendor> {
+    let boards = vec![DeviceSpec::builtin("metis")?, DeviceSpec::builtin("metis-m2")?];
     let mut rows = Vec::new();
-    for figure in &BUYI {
-        // The published times are those of feature maps in external memory; the page says how that was found.
-        let case = Arc::new(Case::read(folder, figure.topology, &boards[0], Policy::None)?);
-        for (index, precision) in [Precision::Int8, Precision::Int16].into_iter().enumerate() {
-            rows.push(Row {
-                name: format!("{}, {} bit", figure.name, [8, 16][index]),
-                published: figure.millis[index] * 1000.0,
-                unit: Unit::Millis,
-                weight: if figure.fitted[index] { 1.0 } else { 0.0 },
-                used: if figure.fitted[index] { "fit" } else { "" },
-                case: Arc::clone(&case),
-                precision,
-                board: 0,
-            });
+    for network in &METIS {
+        rows.extend(topologies.on_metis(network, &boards)?);
+    }
+    for figure in &PRODUCTS {
+        let [k, n, m] = [figure.k, figure.n, figure.m];
+        rows.push(Row {
+            name: format!("{k}×{n} by {m}"),
+            family: "products",
+            published: figure.micros,
+            unit: Unit::Micros,
+            weight: 4.0 / PRODUCTS.len() as f64,
+            case: Arc::new(Case::new(quantize::product(k, n, m), &boards[0], Policy::default(), 1)?),
+            precision: Precision::Int8,
+            board: 0,
+        });
+    }
+    Ok(Vendor { title: "Metis", kinds: ["PCIe", "M.2"], boards, rows, parameters: metis_parameters() })
+}
+
+fn buyi(topologies: &Topologies) -> Outcome<Vendor> {
+    let boards = vec![DeviceSpec::builtin("buyi")?];
+    let mut rows = Vec::new();
+    for network in &BUYI {
+        rows.extend(topologies.on_buyi(network, &boards[0])?);
+    }
+    Ok(Vendor { title: "BUYI", kinds: ["8 bit", "16 bit"], boards, rows, parameters: buyi_parameters() })
+}
+
+impl Vendor {
+    /// The boards with the parameters that are best for the rows that `weight` gives one.
+    fn fitted(&self, weight: &dyn Fn(&Row) -> f64) -> (Vec<u64>, Vec<DeviceSpec>) {
+        let values = fit(&self.boards[0], &self.parameters, &|spec| loss(&self.rows, weight, spec));
+        let boards = self.boards.iter().map(|board| with(board, &self.parameters, &values)).collect();
+        (values, boards)
+    }
+
+    /// Writes the parameters, then every row by the descriptions, by a fit of everything, and by one that left its family out.
+    fn report(&self, text: &mut String) -> Outcome<()> {
+        let (all, whole) = self.fitted(&|row| row.weight);
+        let mut families: Vec<&str> = self.rows.iter().map(|row| row.family).collect();
+        families.sort_unstable();
+        families.dedup();
+        families.retain(|family| *family != "products");
+        let without: Vec<(&str, Vec<u64>, Vec<DeviceSpec>)> = families
+            .iter()
+            .map(|&family| {
+                let (values, boards) =
+                    self.fitted(&|row| if row.family == family { 0.0 } else { row.weight });
+                (family, values, boards)
+            })
+            .collect();
+        writeln!(text, "\n## {}\n", self.title)?;
+        if whole != self.boards {
+            writeln!(text, "The descriptions that come with the crate are not those of this fit.\n")?;
         }
-    }
-    report(text, "BUYI", &boards, &rows, &buyi_parameters())
-}
-
-/// Writes the parameters, then every row before and after the fit.
-fn report(
-    text: &mut String,
-    title: &str,
-    boards: &[DeviceSpec],
-    rows: &[Row],
-    parameters: &[Parameter],
-) -> Outcome<()> {
-    let starts: Vec<u64> = parameters.iter().map(|parameter| parameter.start).collect();
-    let values = fit(&boards[0], parameters, &|spec| loss(rows, &|row| row.weight, spec));
-    writeln!(text, "\n## {title}\n\n| parameter | before | fitted |\n|---|---:|---:|")?;
-    for ((parameter, start), value) in parameters.iter().zip(&starts).zip(&values) {
-        writeln!(text, "| `{}` | {start} | {value} |", parameter.key)?;
-    }
-    let specs = |values: &[u64]| -> Vec<DeviceSpec> {
-        boards.iter().map(|board| with(board, parameters, values)).collect()
-    };
-    let (before, after) = (specs(&starts), specs(&values));
-    if after != boards {
-        writeln!(text, "\nThe descriptions that come with the crate are not those of this fit.")?;
-    }
-    writeln!(
-        text,
-        "\n| row | published | | before | error | fitted | error | used for |\n|---|---:|---|---:|---:|---:|---:|---|"
-    )?;
-    for row in rows {
-        let columns = |specs: &[DeviceSpec]| {
-            let spec = &specs[row.board];
-            format!("{} | {:+.1} %", row.unit.show(row.predicted(spec, true)), row.error(spec))
-        };
+        write!(text, "| parameter | all | without")?;
+        for (family, ..) in &without {
+            write!(text, " {family} |")?;
+        }
+        writeln!(text, "\n|---|---:{}|", "|---:".repeat(without.len()))?;
+        for (at, (parameter, value)) in self.parameters.iter().zip(&all).enumerate() {
+            write!(text, "| `{}` | {value}", parameter.key)?;
+            for (_, values, _) in &without {
+                write!(text, " | {}", values[at])?;
+            }
+            writeln!(text, " |")?;
+        }
         writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {} |",
-            row.name,
-            row.unit.show(row.published),
-            row.unit.name(),
-            columns(&before),
-            columns(&after),
-            row.used
+            "\n| row | published | | as described | error | family left out | error |\n|---|---:|---|---:|---:|---:|---:|"
         )?;
-    }
-    let mean = |specs: &[DeviceSpec], seen: bool| {
-        let errors: Vec<f64> = (rows.iter())
-            .filter(|row| row.used.is_empty() != seen)
-            .map(|row| row.error(&specs[row.board]).abs())
-            .collect();
-        (errors.iter().sum::<f64>() / errors.len().max(1) as f64, errors.iter().copied().fold(0.0, f64::max))
-    };
-    writeln!(text)?;
-    for (what, specs) in [("Before", &before), ("Fitted", &after)] {
-        let (seen, unseen) = (mean(specs, true), mean(specs, false));
-        writeln!(
-            text,
-            "{what}: mean error {:.1} % (largest {:.1} %) on rows of the fit, {:.1} % (largest {:.1} %) on the others.  ",
-            seen.0, seen.1, unseen.0, unseen.1
-        )?;
-    }
-    left_out(text, boards, rows, parameters)
-}
-
-/// Writes how each network is predicted by a fit to all the others.
-fn left_out(text: &mut String, boards: &[DeviceSpec], rows: &[Row], parameters: &[Parameter]) -> Outcome<()> {
-    let network = |row: &Row| row.name.split_once(", ").map(|(name, _)| name.to_owned());
-    let mut names: Vec<String> = rows.iter().filter_map(network).collect();
-    names.dedup();
-    writeln!(
-        text,
-        "\nEach network predicted by a fit to all the others (the first board's) and the products:\n"
-    )?;
-    writeln!(text, "| left out | errors | parameters, in the order above |\n|---|---|---|")?;
-    for name in names {
-        let weight = |row: &Row| match network(row) {
-            Some(other) if other == name || row.board > 0 => 0.0,
-            Some(_) => 1.0,
-            None => row.weight,
-        };
-        let values = fit(&boards[0], parameters, &|spec| loss(rows, &weight, spec));
-        let errors: Vec<String> = (rows.iter())
-            .filter(|row| network(row).as_ref() == Some(&name))
-            .map(|row| format!("{:+.1} %", row.error(&with(&boards[row.board], parameters, &values))))
-            .collect();
-        writeln!(text, "| {name} | {} | {values:?} |", errors.join(", "))?;
-    }
-    Ok(())
-}
-
-/// The rows of networks that no fit saw, by the descriptions that come with the crate.
-fn unseen(folder: &Path, text: &mut String) -> Outcome<()> {
-    writeln!(text, "\n## Networks that no fit saw\n")?;
-    writeln!(
-        text,
-        "By the descriptions that come with the crate; the rows after these are those of the fits.\n"
-    )?;
-    writeln!(text, "| row | published | | predicted | error |\n|---|---:|---|---:|---:|")?;
-    let mut errors: Vec<(&str, f64)> = Vec::new();
-    for (figures, devices, kinds, unit) in [
-        (&METIS_UNSEEN[..], ["metis", "metis-m2"], ["PCIe", "M.2"], Unit::FramesPerSecond),
-        (&BUYI_UNSEEN[..], ["buyi", "buyi"], ["BUYI, 8 bit", "BUYI, 16 bit"], Unit::Millis),
-    ] {
-        let slow = matches!(unit, Unit::Millis);
-        let policy = if slow { Policy::None } else { Policy::default() };
-        for figure in figures {
-            for (at, published) in figure.figures.into_iter().enumerate() {
-                let Some(published) = published else { continue };
-                let spec = DeviceSpec::builtin(devices[at])?;
-                let row = Row {
-                    name: format!("{}, {}", figure.name, kinds[at]),
-                    published: if slow { published * 1000.0 } else { 1e6 / published },
-                    unit,
-                    weight: 0.0,
-                    used: "",
-                    case: Arc::new(Case::read(folder, figure.topology, &spec, policy)?),
-                    precision: if slow && at == 1 { Precision::Int16 } else { Precision::Int8 },
-                    board: 0,
+        let mut errors: Vec<(&str, usize, f64)> = Vec::new();
+        for row in &self.rows {
+            let unseen = without.iter().find(|(family, ..)| *family == row.family).map(|(.., boards)| boards);
+            let cells = |boards: &[DeviceSpec]| {
+                let spec = &boards[row.board];
+                format!("{} | {:+.1} %", row.unit.show(row.predicted(spec, true)), row.error(spec))
+            };
+            let (described, left) = (cells(&self.boards), unseen.map_or("| ".into(), |boards| cells(boards)));
+            let (published, unit) = (row.unit.show(row.published), row.unit.name());
+            writeln!(text, "| {} | {published} | {unit} | {described} | {left} |", row.name)?;
+            if let Some(boards) = unseen {
+                let kind = if self.boards.len() > 1 {
+                    row.board
+                } else {
+                    usize::from(row.precision == Precision::Int16)
                 };
-                let (made, error) = (row.predicted(&spec, true), row.error(&spec));
-                let [wanted, made] = [row.published, made].map(|micros| unit.show(micros));
-                writeln!(text, "| {} | {wanted} | {} | {made} | {error:+.1} % |", row.name, unit.name())?;
-                errors.push((devices[at], error.abs()));
+                errors.push(("family left out", kind, row.error(&boards[row.board]).abs()));
+                errors.push(("as described", kind, row.error(&self.boards[row.board]).abs()));
             }
         }
+        writeln!(text)?;
+        for way in ["as described", "family left out"] {
+            for (kind, name) in self.kinds.iter().enumerate() {
+                let own = errors.iter().filter(|(own, at, _)| *own == way && *at == kind).map(|each| each.2);
+                writeln!(text, "{name}, {way}: {}.  ", summary(own.collect()))?;
+            }
+        }
+        for (kind, name) in self.kinds.iter().enumerate().take(self.boards.len()) {
+            let own = self.rows.iter().filter(|row| row.board == kind && row.family != "products");
+            let pairs: Vec<[f64; 2]> =
+                own.map(|row| [row.published, row.predicted(&self.boards[kind], true)]).collect();
+            writeln!(text, "{name}: rank correlation {:.3}.  ", rank_correlation(&pairs))?;
+        }
+        Ok(())
     }
-    writeln!(text)?;
-    for (device, name) in [("metis", "Metis PCIe"), ("metis-m2", "Metis M.2"), ("buyi", "BUYI")] {
-        let mut own: Vec<f64> =
-            errors.iter().filter(|(each, _)| *each == device).map(|(_, error)| *error).collect();
-        own.sort_by(f64::total_cmp);
-        let (Some(largest), count) = (own.last(), own.len()) else { continue };
-        let (mean, median) = (own.iter().sum::<f64>() / count as f64, own[count / 2]);
-        writeln!(
-            text,
-            "{name}: mean error {mean:.1} %, median {median:.1} %, largest {largest:.1} %, of {count} rows.  "
-        )?;
+
+    /// Writes rows that no fit saw.
+    fn unseen(&self, rows: &[Row], text: &mut String) -> Outcome<()> {
+        writeln!(text, "\n## {}: further rows\n", self.title)?;
+        writeln!(text, "| row | published | | as described | error |\n|---|---:|---|---:|---:|")?;
+        for row in rows {
+            let spec = &self.boards[row.board];
+            let [wanted, made] =
+                [row.published, row.predicted(spec, true)].map(|micros| row.unit.show(micros));
+            let error = row.error(spec);
+            writeln!(text, "| {} | {wanted} | {} | {made} | {error:+.1} % |", row.name, row.unit.name())?;
+        }
+        let errors = rows.iter().map(|row| row.error(&self.boards[row.board]).abs()).collect();
+        Ok(writeln!(text, "\n{}.", summary(errors))?)
     }
-    Ok(())
+}
+
+fn summary(mut errors: Vec<f64>) -> String {
+    errors.sort_by(f64::total_cmp);
+    let count = errors.len();
+    let Some(largest) = errors.last() else { return "no rows".into() };
+    let (mean, median) = (errors.iter().sum::<f64>() / count as f64, errors[count / 2]);
+    let within = errors.iter().filter(|error| **error <= 25.0).count();
+    format!(
+        "median error {median:.1} %, mean {mean:.1} %, largest {largest:.1} %, {within} of {count} rows within 25 %"
+    )
+}
+
+/// Spearman's coefficient.
+fn rank_correlation(pairs: &[[f64; 2]]) -> f64 {
+    let ranks = |side: usize| -> Vec<f64> {
+        let below = |value: f64| pairs.iter().filter(|pair| pair[side] < value).count();
+        let same = |value: f64| pairs.iter().filter(|pair| pair[side] == value).count();
+        let rank = |pair: &[f64; 2]| below(pair[side]) as f64 + (same(pair[side]) as f64 - 1.0) / 2.0;
+        pairs.iter().map(rank).collect()
+    };
+    let (a, b) = (ranks(0), ranks(1));
+    let mean = (pairs.len() as f64 - 1.0) / 2.0;
+    let product = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| (x - mean) * (y - mean)).sum::<f64>();
+    product(&a, &b) / (product(&a, &a) * product(&b, &b)).sqrt()
+}
+
+/// Further rows of a file, by vendor.
+fn further(file: &Path, topologies: &Topologies, vendors: &[Vendor; 2]) -> Outcome<[Vec<Row>; 2]> {
+    let mut rows = [Vec::new(), Vec::new()];
+    for line in std::fs::read_to_string(file)?.lines().skip(1).filter(|line| !line.trim().is_empty()) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [device, topology, metric, value, ..] = fields[..] else {
+            return Err(format!("{}: {line}: fewer than four fields", file.display()).into());
+        };
+        let value: f64 = value.parse().map_err(|_| format!("{}: {line}: '{value}'", file.display()))?;
+        let figures = match (device, metric) {
+            ("metis-pcie", "fps") | ("buyi", "ms8") => [Some(value), None],
+            ("metis-m2", "fps") | ("buyi", "ms16") => [None, Some(value)],
+            _ => return Err(format!("{}: {line}: '{device}' has no '{metric}'", file.display()).into()),
+        };
+        let topology: &'static str = topology.to_owned().leak();
+        let known = METIS.iter().find(|known| device != "buyi" && known.topology == topology);
+        let images = known.map_or(1, |known| known.images);
+        let network = Network { topology, name: topology, family: "", images, figures, left_out: None };
+        if device == "buyi" {
+            rows[1].extend(topologies.on_buyi(&network, &vendors[1].boards[0])?);
+        } else {
+            rows[0].extend(topologies.on_metis(&network, &vendors[0].boards)?);
+        }
+    }
+    Ok(rows)
 }
 
 /// Where the tables begin in the documentation.
 const MARK: &str = "<!-- made by `validate_timing`; what follows is replaced -->\n";
 
 fn main() -> Outcome<()> {
-    let usage =
-        "usage: validate_timing <folder with the topologies> [docs/timing-model.md] [folder with more]";
+    let usage = "usage: validate_timing FOLDER… [--page docs/timing-model.md] [--rows more.csv]";
+    let (mut page, mut more, mut folders) = (None, None, Vec::new());
     let mut arguments = std::env::args().skip(1);
-    let folder = arguments.next().ok_or(usage)?;
-    let (page, more) = (arguments.next(), arguments.next());
-    let mut text = String::new();
-    if let Some(more) = more {
-        unseen(Path::new(&more), &mut text)?;
+    while let Some(argument) = arguments.next() {
+        match &*argument {
+            "--page" => page = Some(arguments.next().ok_or(usage)?),
+            "--rows" => more = Some(arguments.next().ok_or(usage)?),
+            folder => folders.push(PathBuf::from(folder)),
+        }
     }
-    metis(Path::new(&folder), &mut text)?;
-    buyi(Path::new(&folder), &mut text)?;
+    if folders.is_empty() {
+        return Err(usage.into());
+    }
+    let topologies = Topologies(folders);
+    let vendors = [metis(&topologies)?, buyi(&topologies)?];
+    let mut text = String::new();
+    for vendor in &vendors {
+        vendor.report(&mut text)?;
+    }
+    if let Some(more) = more {
+        for (rows, vendor) in further(Path::new(&more), &topologies, &vendors)?.iter().zip(&vendors) {
+            vendor.unseen(rows, &mut text)?;
+        }
+    }
     let Some(page) = page else {
         print!("{text}");
         return Ok(());

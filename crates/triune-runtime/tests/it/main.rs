@@ -24,6 +24,7 @@ mod package_refuses;
 mod packages;
 mod parts;
 mod plans;
+#[expect(dead_code, reason = "only the page groups networks by families")]
 #[path = "../../examples/validate_timing/published.rs"]
 mod published;
 #[path = "../../examples/validate_timing/quantize.rs"]

@@ -17,7 +17,8 @@ fn deploy(topology: &str, spec: &DeviceSpec, batch: usize) -> Option<Deployment>
 
 /// A network of the topologies, deployed with a choice of what stays in the near memory.
 fn deploy_by(topology: &str, spec: &DeviceSpec, batch: usize, policy: Policy) -> Option<Deployment> {
-    let path = triune_testing::test_data(&format!("refdata/topologies/{topology}.onnx"))?;
+    let more = ["", "_more"].map(|more| format!("refdata/topologies{more}/{topology}.onnx"));
+    let path = more.iter().find_map(|path| triune_testing::test_data(path))?;
     let graph =
         quantize::quantized(onnx::read(path).expect("a model")).expect("a network that can be quantized");
     let plan = PlanOptions { policy, ..PlanOptions::default() };
@@ -102,13 +103,15 @@ fn limits_take_time() {
     let usual = deploy(DeployOptions::default());
     let half = deploy(DeployOptions { array_percent: 50, ..DeployOptions::default() });
     let [all, limited] = [&usual, &half].map(|each| each.timeline().commands[0].compute);
-    // Vectors take twice as long, weights enter as before: 3072 outputs of 2048 inputs at 44 bytes per cycle.
-    let weights = (2048 * 3072_u64).div_ceil(44);
+    // Vectors take twice as long, weights enter as before: 3072 outputs of 2048 inputs.
+    let rate = device.spec().array.and_then(|array| array.weight_bytes_per_cycle).expect("a rate");
+    let weights = (2048 * 3072_u64).div_ceil(rate.into());
     assert_eq!(limited, 2 * (all - weights) + weights);
     assert!(half.timeline().total_cycles > usual.timeline().total_cycles);
     // 6.3 MB fit a quarter of L2 but not a tenth.
     let memory = |percent| {
-        let deployment = deploy(DeployOptions { constants_percent: percent, ..DeployOptions::default() });
+        let deployment =
+            deploy(DeployOptions { constants_percent: Some(percent), ..DeployOptions::default() });
         (deployment.places()[1].memory.clone(), deployment.timeline().total_cycles)
     };
     assert_eq!(memory(25), ("l2".to_owned(), usual.timeline().total_cycles));
@@ -159,7 +162,8 @@ fn runs_are_composed_on_the_devices_clock() {
 #[test]
 fn totals_add_up_over_a_network() {
     let spec = DeviceSpec::builtin("metis").expect("builtin");
-    let Some(deployment) = deploy("resnet18_224x224", &spec, 1) else { return };
+    // Its weights are more than one core's share of L2, and less than four cores'.
+    let Some(deployment) = deploy("resnet18_224x224", &spec, 4) else { return };
     let timeline = deployment.timeline();
     // The stem has one input channel more than the network: images are padded to four.
     let padding = 112 * 112 * 64 * 49;
@@ -171,7 +175,7 @@ fn totals_add_up_over_a_network() {
     assert_eq!(traffic[1][1], 0, "weights are never written");
     // 1000 classes, stored as the whole blocks of 64 channels that the output's buffer has.
     assert_eq!(traffic[0][1], 1024);
-    assert_eq!(traffic[0][1], deployment.program().outputs[0].bytes() as u64);
+    assert_eq!(4 * traffic[0][1], deployment.program().outputs[0].bytes() as u64);
     assert!(timeline.utilization() > 0 && timeline.utilization() <= 1000);
     assert!(timeline.commands.iter().all(|command| command.ideal <= command.compute));
 }
@@ -189,17 +193,30 @@ fn sixteen_bit_takes_longer_and_fewer_units_too() {
     assert!(time("zg330", Precision::Int8).is_some_and(|other| other > 0));
 }
 
-/// The descriptions that come with the crate predict the rows that they were fitted to within 15 %.
+/// The descriptions that come with the crate predict the rows that they were fitted to: a network of each kind within 18 %, on one
+/// core of four that work, cut for one, with its own copy of the weights or a shared one; the single products; BUYI at both widths.
 #[test]
 fn fitted_rows_are_met() {
-    let near = |what: &str, predicted: f64, published: f64| {
+    let near = |what: &str, predicted: f64, published: f64, most: f64| {
         let error = predicted / published - 1.0;
-        assert!(error.abs() < 0.15, "{what}: {predicted:.3} for {published:.3}");
+        assert!(error.abs() < most, "{what}: {predicted:.3} for {published:.3}");
     };
     let metis = DeviceSpec::builtin("metis").expect("builtin");
-    for row in published::METIS.iter().filter(|row| row.fitted) {
-        let Some(deployment) = deploy(row.topology, &metis, 4) else { return };
-        near(row.name, 4e6 / deployment.timeline().micros(), f64::from(row.fps[0]));
+    let kinds = [
+        "ResNet-50",
+        "ResNeXt-50 32x4d",
+        "RegNetX-400MF",
+        "MobileNetV2",
+        "EfficientNet-B0",
+        "Inception v3",
+        "SqueezeNet 1.1",
+        "YOLOv5n",
+        "YOLOv8n",
+    ];
+    for row in published::METIS.iter().filter(|row| kinds.contains(&row.name)) {
+        let Some(deployment) = deploy(row.topology, &metis, row.images) else { return };
+        let micros = retimed(&deployment, |options| options.active_cores = 4).micros();
+        near(row.name, 4e6 / micros, row.figures[0].expect("published"), 0.18);
     }
     for row in &published::PRODUCTS {
         let graph = quantize::quantized(quantize::product(row.k, row.n, row.m)).expect("quantized");
@@ -209,20 +226,69 @@ fn fitted_rows_are_met() {
         let device = Device::new(metis.clone()).expect("a device");
         let deployment = Deployment::new(&device, &Arc::new(program), &DeployOptions::default());
         let micros = deployment.expect("deployed").timeline().micros() / 4.0;
-        near(&format!("{}x{} by {}", row.k, row.n, row.m), micros, row.micros);
+        near(&format!("{}x{} by {}", row.k, row.n, row.m), micros, row.micros, 0.16);
     }
     let buyi = DeviceSpec::builtin("buyi").expect("builtin");
-    for row in &published::BUYI {
+    for row in published::BUYI.iter().filter(|row| row.topology.contains("224x224")) {
         // The fit is to feature maps in external memory; docs/timing-model.md says why.
         let Some(deployment) = deploy_by(row.topology, &buyi, 1, Policy::None) else { return };
-        for (index, precision) in [Precision::Int8, Precision::Int16].into_iter().enumerate() {
-            if row.fitted[index] {
-                let timeline = retimed(&deployment, |options| options.precision = precision);
-                let nanos = timeline.nanos(timeline.total_cycles - timeline.launch_cycles);
-                near(row.name, nanos as f64 / 1e6, row.millis[index]);
+        for (precision, figure) in [Precision::Int8, Precision::Int16].into_iter().zip(row.figures) {
+            let timeline = retimed(&deployment, |options| options.precision = precision);
+            let nanos = timeline.nanos(timeline.total_cycles - timeline.launch_cycles);
+            near(row.name, nanos as f64 / 1e6, figure.expect("published"), 0.25);
+        }
+    }
+}
+
+/// Weights that are more than a core's share of the memory for them stream from the one that the host reaches, alone on the device as
+/// beside others; a batch of as many images as there are cores has all of it. So one scenario has one time, whoever asks.
+#[test]
+fn each_core_has_its_share_of_what_cores_share() {
+    let spec = DeviceSpec::builtin("metis").expect("builtin");
+    // 12.6 MB: a quarter of L2 is 7.7 MiB. With 2 MB it fits.
+    for (n, shares) in [(6144, ["ddr", "l2"]), (1024, ["l2", "l2"])] {
+        let graph = quantize::quantized(quantize::product(2048, n, 64)).expect("quantized");
+        let options = TimingOptions::default();
+        for (batch, memory) in [1, 4].into_iter().zip(shares) {
+            let compiled = compile(&graph, &spec, &CompileOptions { batch, ..CompileOptions::default() });
+            let program = Arc::new(compiled.expect("compiled").program);
+            let estimate = Estimate::new(&program).expect("decoded");
+            let (alone, places) = estimate.timeline(&spec, &options).expect("timed");
+            assert_eq!(places[1].memory, memory, "{n} by {batch}");
+            // Four instances of a core each, one after the other on one device.
+            let device = Device::new(spec.clone()).expect("a device");
+            let instances: Vec<Deployment> = (0..4 / batch as u32)
+                .map(|core| {
+                    // A program of its own each: nothing is shared.
+                    let program = Arc::new((*program).clone());
+                    let cores = (0..batch as u32).map(|image| core + image).collect();
+                    let options = DeployOptions { cores, ..DeployOptions::default() };
+                    Deployment::new(&device, &program, &options).expect("deployed")
+                })
+                .collect();
+            for (core, instance) in instances.iter().enumerate() {
+                assert_eq!(*instance.timeline(), alone, "{n} by {batch} on core {core}");
+                let cores = ((1 << batch) - 1) << core;
+                let demand = estimate.demand(&spec, &options, cores).expect("timed");
+                assert_eq!(instance.demand().map(|demand| &**demand), Some(&demand));
             }
         }
     }
+}
+
+/// Zeros between groups take their share, too: as the device holds them, not as the program has them.
+#[test]
+fn weights_count_as_the_device_holds_them() {
+    let Some(deployment) =
+        deploy("regnet_x_400mf_224x224", &DeviceSpec::builtin("metis").expect("builtin"), 1)
+    else {
+        return;
+    };
+    // 5.5 MB of weights, 24 with the zeros.
+    assert!(deployment.program().constants.len() < 6_000_000);
+    assert_eq!(deployment.places()[1].memory, "ddr");
+    let weights: u64 = deployment.timeline().commands.iter().map(|command| command.bytes_read[0]).sum();
+    assert!((20_000_000..30_000_000).contains(&weights), "{weights}");
 }
 
 /// The figure that matters is release mode's; the limit here leaves room for checks and a busy machine.

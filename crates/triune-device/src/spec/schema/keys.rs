@@ -9,6 +9,8 @@ const COUNT: Kind = Kind::Integer(1, u32::MAX as u64);
 const RATE: Kind = Kind::Integer(1, 1_000_000_000_000_000);
 /// Nanoseconds: up to a second.
 const NANOS: Kind = Kind::Integer(0, 1_000_000_000);
+/// Femtojoules: up to a microjoule.
+const FEMTOJOULES: Kind = Kind::Integer(0, 1_000_000_000);
 /// Up to 100 GHz.
 const MEGAHERTZ: [u64; 2] = [1, 100_000];
 
@@ -40,6 +42,12 @@ pub const TABLES: &[Table] = &[
     table("launch", false, Need::Optional(ABSENT), "fixed costs"),
     table("border", false, Need::Optional(ABSENT), "how tensors lie at a program's border"),
     table("link", false, Need::Optional(ABSENT), "the way to the host"),
+    table(
+        "energy",
+        false,
+        Need::Optional(ABSENT),
+        "what work costs in energy; each memory has its own beside",
+    ),
 ];
 
 /// The keys, by table, in the order in which descriptions have them.
@@ -72,6 +80,12 @@ pub const KEYS: &[Key] = &[
         "where depthwise convolutions run: `vector`, on the vector unit (default of `broadcast`); systolic: `window`, \
          one filter over the windows of all channels, as SCALE-Sim has it (default), or `groups`, a product per channel",
     ),
+    key("array", "groups", Kind::Word(&["apart", "dense"]), Need::Optional("apart"), "").means(
+        "convolutions of several groups: `apart`, a product per group, or `dense`, one product of all channels with zeros \
+         between groups, which take place and bytes of weights",
+    ),
+    key("array", "channels", Kind::Integer(1, 4096), Need::Optional(ABSENT), "")
+        .means("a pixel's channels enter inner products in blocks of this many; absent: `border.channels`"),
     key("array", "units", Kind::Pair(1, 64), Need::Optional("[1, 1]"), "").means(
         "broadcast: `[rows, columns]` of such arrays; rows share the output pixels, columns the tiles of outputs",
     ),
@@ -87,6 +101,12 @@ pub const KEYS: &[Key] = &[
     ),
     key("array", "weight_bytes_per_cycle", COUNT, Need::Optional(ABSENT), "bytes/cycle")
         .means("broadcast: weights that enter the array, which does not compute meanwhile; absent: hidden"),
+    key("array", "sparsity", Kind::Pair(1, 256), Need::Optional(ABSENT), "").means(
+        "`[n, m]`: the array skips zeros of constant weights of which n of m inputs are others; every weight is taken to be so; \
+         absent: none is skipped",
+    ),
+    key("array", "weight_percent", Kind::Integer(1, 100), Need::Optional("100"), "%")
+        .means("bytes of constant weights where they lie and move, compressed, of those that enter the array"),
     key("array", "replication", Kind::Integer(1, 64), Need::Optional("1"), "")
         .means("broadcast: most copies of small weights, for neighbouring pixels of a row at once"),
     key("vector", "elements_per_cycle", COUNT, Need::Always, "results/cycle").means("elementwise results"),
@@ -113,6 +133,16 @@ pub const KEYS: &[Key] = &[
     ),
     key("memory", "latency_cycles", Kind::Integer(0, u32::MAX as u64), Need::Optional("0"), "cycles")
         .means("from a transfer's end to its bytes being usable"),
+    key("memory", "burst_bytes", Kind::Power(1, 1 << 16), Need::Optional("1"), "bytes")
+        .means("a transfer moves whole bursts of this size"),
+    key("memory", "row_bytes", Kind::Power(64, 1 << 24), Need::Optional(ABSENT), "bytes")
+        .means("of a row of DRAM, of which a transfer opens as many as it fills or begins; absent: rows cost nothing"),
+    key("memory", "row_ns", Kind::Integer(0, 1_000_000), Need::Optional("0"), "ns")
+        .means("that opening a row keeps the port busy; needs `row_bytes`"),
+    key("memory", "read_fj_per_byte", FEMTOJOULES, Need::Optional(ABSENT), "fJ/byte")
+        .means("energy of reading a byte; needed with `[energy]`"),
+    key("memory", "write_fj_per_byte", FEMTOJOULES, Need::Optional(ABSENT), "fJ/byte")
+        .means("energy of writing one; absent: as reading"),
     key("placement", "instructions", Kind::Memory, Need::Always, "").means("command words"),
     key("placement", "constants", Kind::Memory, Need::Always, "").means("weights, parameters, tables"),
     key("placement", "scratch", Kind::Memory, Need::Always, "")
@@ -136,6 +166,8 @@ pub const KEYS: &[Key] = &[
         .means("what each command costs its core before it starts"),
     key("launch", "command_cycles_16", Kind::Integer(0, u32::MAX as u64), Need::Optional(ABSENT), "cycles")
         .means("the same at 16 bit; absent: as many"),
+    key("launch", "table_cycles", Kind::Integer(0, u32::MAX as u64), Need::Optional("0"), "cycles")
+        .means("besides, for a function by table behind a product (SiLU and the like)"),
     key("border", "channels", Kind::Integer(1, 4096), Need::Optional("1"), "")
         .means("channels are rounded up to a multiple of this"),
     key("border", "image_channels", Kind::Integer(0, 64), Need::Optional("0"), "")
@@ -146,6 +178,15 @@ pub const KEYS: &[Key] = &[
         .means("whether an input's buffer has the padding of the one convolution that reads it"),
     key("link", "bytes_per_second", RATE, Need::Always, "bytes/s").means("in each direction"),
     key("link", "call_ns", NANOS, Need::Always, "ns").means("host work per call"),
+    key("energy", "mac_fj", FEMTOJOULES, Need::Always, "fJ").means("a multiply-accumulate of 8-bit integers"),
+    key("energy", "mac_16_fj", FEMTOJOULES, Need::Optional(ABSENT), "fJ")
+        .means("one of 16-bit integers; absent: four times as much"),
+    key("energy", "element_fj", FEMTOJOULES, Need::Always, "fJ")
+        .means("a result of the vector unit, or of the array, which passes it"),
+    key("energy", "buffer_fj", FEMTOJOULES, Need::Optional("0"), "fJ")
+        .means("an element that the array's operand buffers give or take"),
+    key("energy", "static_mw", Kind::Integer(0, 1_000_000), Need::Optional("0"), "mW")
+        .means("what a core and its part of the device draw whatever they do"),
 ];
 
 // The page says how many memories there can be.

@@ -20,6 +20,8 @@ pub(crate) type Bytes = [u64; MEMORIES];
 pub(crate) struct Core {
     /// Per memory: bytes per cycles, and the latency.
     pub(crate) ports: [([u64; 2], u64); MEMORIES],
+    /// Per memory: bytes of a burst, bytes of a row, cycles that opening one takes.
+    pub(crate) rows: [[u64; 3]; MEMORIES],
     pub(crate) launch: u64,
     pub(crate) overhead: u64,
     /// The memory whose contents need no buffer.
@@ -410,7 +412,8 @@ fn step(core: &Core, jobs: &mut [Job], index: usize, now: u64, from: u64) -> boo
         let port_free = job.port_before[memory].is_none_or(|before| by_now(jobs[before].served[memory]));
         if job.bytes[memory] > 0 && job.served[memory].is_none() && port_free {
             let job = &mut jobs[index];
-            job.served[memory] = Some(now + beats(core.ports[memory].0, job.bytes[memory]));
+            job.served[memory] =
+                Some(now + beats(core.ports[memory].0, core.rows[memory], job.bytes[memory]));
             job.began = job.began.or(Some(now));
             moved = true;
         }
@@ -423,8 +426,21 @@ fn step(core: &Core, jobs: &mut [Job], index: usize, now: u64, from: u64) -> boo
     moved
 }
 
-/// Cycles that a port needs for some bytes: every cycle it gains a fraction of a byte more to move.
-fn beats([bytes, cycles]: [u64; 2], count: u64) -> u64 {
+/// Cycles that a port needs for some bytes: every cycle it gains a fraction of a byte more to move, burst by burst, and every row
+/// stops it.
+fn beats(rate: [u64; 2], [burst, row, opening]: [u64; 3], count: u64) -> u64 {
+    let (mut whole, mut stops, mut reached) = (0, 0, 0);
+    while whole < count {
+        whole += burst;
+    }
+    while reached < whole {
+        reached += row;
+        stops += opening;
+    }
+    stops + moves(rate, whole)
+}
+
+fn moves([bytes, cycles]: [u64; 2], count: u64) -> u64 {
     let (mut moved, mut beats) = (0, 0);
     while moved < count * cycles {
         moved += bytes;
