@@ -101,6 +101,11 @@ def errors(pairs: Sequence[tuple[int, int]]) -> Errors:
     )
 
 
+def mean_total(networks: Iterable[Sequence[Row]], kind: str) -> float:
+    """Return the mean error of networks' sums, without signs; `kind` is `array` or `time`."""
+    return statistics.mean(abs(errors([getattr(row, kind) for row in found]).total) for found in networks)
+
+
 def rank_correlation(pairs: Sequence[tuple[int, int]]) -> float:
     """Return Spearman's rank correlation; equal values share their ranks' mean."""
     if len(pairs) < 3:
@@ -177,6 +182,12 @@ def main() -> int:
             print(line(name, found[name]))
         if alone := [row for name, each in found.items() if name not in names for row in each]:
             print(line("layers alone", alone))
+        print(line("all", [row for each in found.values() for row in each]))
+        if sums := [found[name] for name in found if name in names]:
+            array, time = (mean_total(sums, kind) for kind in ("array", "time"))
+            print(
+                f"\nOf the networks' sums, the mean error is {array:.1%} of the array's cycles and {time:.1%} of all."
+            )
         if options.each:
             print("", *layer_lines([row for each in found.values() for row in each]), sep="\n")
     return 0

@@ -132,6 +132,8 @@ def _by_layer(network: Network, rows: Iterable[_Row]) -> dict[str, list[int]]:
             name = next(part for part in layers[name].inputs if layers[part].kind == kind and part not in found)
         if name not in layers:
             name = first
+        if operator == "MemoryCopy":  # whose elements Vela counts as multiply-accumulates
+            numbers = [*numbers[:-1], 0]
         found[name] = [a + b for a, b in zip(found.get(name, [0] * len(numbers)), numbers, strict=True)]
     return found
 
