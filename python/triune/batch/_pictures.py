@@ -369,13 +369,13 @@ def _reason(error: Exception, source: object) -> str:
     """Return what a decoder says, without the name that Python gives the open file; what the file is, if that is known."""
     from PIL import UnidentifiedImageError
 
-    from triune._kinds import PICTURE, UNKNOWN, kind_of
+    from triune._kinds import PICTURE, TEXT, UNKNOWN, kind_of
 
     if not isinstance(error, UnidentifiedImageError):
         return str(error)
     path = os.fsdecode(source) if isinstance(source, str | os.PathLike) else ""
     kind = kind_of(Path(path)) if path else None
-    if kind is None or kind in (PICTURE, UNKNOWN):
+    if kind is None or kind in (PICTURE, TEXT, UNKNOWN):
         return "no picture of a kind that is known"
     return f"it is {kind.what}: {kind.cure.format(path=path)}"
 

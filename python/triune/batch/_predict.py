@@ -547,7 +547,9 @@ class Plan:
         order = (flat.size - 1 - np.argsort(flat[::-1], kind="stable")[::-1])[: self._top]
         labels = self._labels
         if labels is not None and len(labels) != flat.size:
-            raise ArgumentError(f"labels: expected {flat.size}, one per class, got {len(labels)}")
+            from triune._model_info import other_count
+
+            raise ArgumentError(f"labels: expected {flat.size}, one per class, {other_count(flat.size, len(labels))}")
         values = scores.reshape(-1)
         return tuple(Top(int(at), float(values[at]), "" if labels is None else labels[at]) for at in order)
 
