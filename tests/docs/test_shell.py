@@ -29,11 +29,14 @@ parquet = pytest.importorskip("pyarrow.parquet")
 
 SHELL = [page for page in PAGES if any(block.run for block in snippets(page.read_text(), "sh"))]
 
-# `triune` as it is installed, but that a server takes any port, and ends when it has said where it listens.
+# `triune` as it is installed, but that measurements are short, and a server takes any port and ends when it has said where
+# it listens.
 PROGRAM = f"""#!{sys.executable}
 import signal, subprocess, sys
 command = [sys.executable, "-m", "triune", *sys.argv[1:]]
-if sys.argv[1:2] != ["serve"]:
+if sys.argv[1] in ("bench", "axrun"):
+    command += ["--seconds", "0.1"]
+if sys.argv[1] != "serve":
     sys.exit(subprocess.run(command).returncode)
 server = subprocess.Popen([*command, "--bind", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
 told = server.stdout.readline()
@@ -100,10 +103,11 @@ raw = "./json&raw/yolov5s_adapted.raw"
 jr_path = "./json&raw/"
 log_path = "./logs/"
 [run]
-network = "./json&raw/yolov5s_ZG"
+json = "./json&raw/yolov5s_ZG.json"
+raw = "./json&raw/yolov5s_ZG.raw"
 log_path = "./logs/"
 input = "./scans/0.png"
-backends = "ZG330,axi://zg330aiu;Host,host"
+backends = "ZG330,axi://zg330aiu;Host"
 """
 
 
