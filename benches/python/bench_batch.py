@@ -16,10 +16,10 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
-import threading
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
