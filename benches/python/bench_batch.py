@@ -6,9 +6,10 @@ Both sides do the same work from the file to the five best classes: decode, cut 
 peer's pipelines are written by hand, without ONNX Runtime's spinning threads, in the two ways that make sense: threads that
 each take a photograph from the file to the result with a session of one thread, and a pool that decodes ahead of a session
 that uses all CPUs; and where OpenVINO is installed, the first way over that, too. The fastest one counts. With --parts, the CPU
-time of each part of the way is printed instead, the least of --rounds goes at each photograph. Ratios are of photographs per second, and of the least CPU time of a round, which
-says more where others use the machine. The photographs are crops and mirror images of those in the test data folder
-(TRIUNE_TEST_DATA, or the folder `shared` beside the checkout), written as JPEGs to a temporary folder before.
+time of each part of the way is printed instead, the least of --rounds goes at each photograph. Ratios are of photographs per
+second, and of the least CPU time of a round, which says more where others use the machine. The photographs are crops and mirror
+images of those in the test data folder (TRIUNE_TEST_DATA, or the folder `shared` beside the checkout), written as JPEGs to a
+temporary folder before.
 """
 
 from __future__ import annotations
