@@ -566,7 +566,7 @@ def test_what_is_no_answer_is_said() -> None:
     strange = Reader({"map": np.zeros((1, 3, 9, 9), np.float32)}, FRAME, ())
     assert not strange.known
     assert "--boxes" in strange.said
-    with pytest.raises(ArgumentError, match="labels: expected 3 lines, one per class of 'out', got 5"):
+    with pytest.raises(ArgumentError, match="labels: expected 3, one per class of 'out', got 5"):
         Reader(as_yolov8(), FRAME, tuple("abcde"))
     with pytest.raises(ArgumentError, match="boxes: expected one or two of the outputs out"):
         Reader(as_yolov8(), FRAME, (), boxes="no")

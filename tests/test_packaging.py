@@ -63,6 +63,18 @@ def test_minimum_python_is_the_one_the_module_is_built_for(root: Path) -> None:
     assert project["tool"]["mypy"]["python_version"] == f"3.{minor}"
 
 
+def test_the_conda_recipe_asks_for_what_the_wheel_does(root: Path) -> None:
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    recipe = (root / "conda" / "recipe.yaml").read_text()
+    assert f'version: "{triune.__version__}"' in recipe
+    assert f"python {project['requires-python'].removeprefix('>=')}.*" in recipe
+    needed = [
+        *project["dependencies"],
+        *(each for name in ("images", "onnx", "arrow") for each in project["optional-dependencies"][name]),
+    ]
+    assert [each for each in needed if f"- {each.replace('>=', ' >=')}\n" not in recipe] == []
+
+
 def test_package_is_typed() -> None:
     package = Path(triune.__file__).parent
     assert (package / "py.typed").is_file()

@@ -77,7 +77,7 @@ def test_wrong_feeds(feeds: Any, message: str) -> None:
 
 def test_wrong_files(tmp_path: Path) -> None:
     (tmp_path / "text.onnx").write_text("no model")
-    with pytest.raises(errors.ArgumentError, match=r"text\.onnx: not an ONNX model, or a damaged one"):
+    with pytest.raises(errors.ArgumentError, match=r"text\.onnx is a text, not an ONNX model: models are"):
         triune.Session(tmp_path / "text.onnx")
     with pytest.raises(errors.FileError, match=r"no\.onnx"):
         triune.Session(tmp_path / "no.onnx")

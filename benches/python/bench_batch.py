@@ -1,22 +1,26 @@
 """Photographs per second through `triune.batch` and through pipelines over ONNX Runtime, in turns, as a Markdown table.
 
-    python benches/python/bench_batch.py [MODEL.onnx ...] [--photographs FOLDER] [--count 500] [--rounds 3]
+    python benches/python/bench_batch.py [MODEL.onnx ...] [--photographs FOLDER] [--count 500] [--rounds 3] [--parts]
 
 Both sides do the same work from the file to the five best classes: decode, cut out the middle 224 of 256, normalize, infer. The
 peer's pipelines are written by hand, without ONNX Runtime's spinning threads, in the two ways that make sense: threads that
 each take a photograph from the file to the result with a session of one thread, and a pool that decodes ahead of a session
-that uses all CPUs. The faster one counts. Ratios are of photographs per second, and of the least CPU time of a round, which
-says more where others use the machine. The photographs are crops and mirror images of those in the test data folder
-(TRIUNE_TEST_DATA, or the folder `shared` beside the checkout), written as JPEGs to a temporary folder before.
+that uses all CPUs; and where OpenVINO is installed, the first way over that, too. The fastest one counts. With --parts, the CPU
+time of each part of the way is printed instead, the least of --rounds goes at each photograph. Ratios are of photographs per
+second, and of the least CPU time of a round, which says more where others use the machine. The photographs are crops and mirror
+images of those in the test data folder (TRIUNE_TEST_DATA, or the folder `shared` beside the checkout), written as JPEGs to a
+temporary folder before.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +40,8 @@ MODELS = ("mobilenetv2_int8_qdq.onnx", "squeezenet_u8s8_qdq.onnx")
 CPUS = len(os.sched_getaffinity(0))
 SCALE = (np.float32(1) / np.float32(255) / np.float32([0.229, 0.224, 0.225])).reshape(3, 1, 1)
 SHIFT = (np.float32([0.485, 0.456, 0.406]) / np.float32([0.229, 0.224, 0.225])).reshape(3, 1, 1)
+
+OPENVINO = importlib.util.find_spec("openvino") is not None
 
 Best = list[int]
 
@@ -119,6 +125,26 @@ def ahead(model: Path, gap: float | None) -> Callable[[list[Path]], list[Best]]:
     return run
 
 
+def over_openvino(model: Path, gap: float | None) -> Callable[[list[Path]], list[Best]]:
+    """Return the first way over OpenVINO: a stream and a request for each thread."""
+    import openvino
+
+    options = {"NUM_STREAMS": CPUS, "INFERENCE_NUM_THREADS": CPUS}
+    compiled = openvino.Core().compile_model(model, "CPU", options)
+    requests = threading.local()
+
+    def one(file: Path) -> Best:
+        if not hasattr(requests, "own"):
+            requests.own = compiled.create_infer_request()
+        return best(requests.own.infer({0: peer_input(file, gap)})[0].reshape(-1))
+
+    def run(files: list[Path]) -> list[Best]:
+        with ThreadPoolExecutor(CPUS) as pool:
+            return list(pool.map(one, files))
+
+    return run
+
+
 def own(model: Path, gap: float | None) -> Callable[[list[Path]], list[Best]]:
     """Return what this is about."""
     session = triune.Session(model)
@@ -134,6 +160,8 @@ def rows(model: Path, files: list[Path], rounds: int) -> Iterator[str]:
     """Measure one model with and without smaller JPEGs."""
     for gap in (None, 2.0):
         pipelines = [own(model, gap), whole(model, gap), ahead(model, gap)]
+        if OPENVINO:
+            pipelines.append(over_openvino(model, gap))
         for pipeline in pipelines:
             pipeline(files[:20])
         rates: list[list[float]] = [[] for _ in pipelines]
@@ -147,13 +175,57 @@ def rows(model: Path, files: list[Path], rounds: int) -> Iterator[str]:
                 rates[index].append(len(files) / (time.perf_counter() - start))
                 busy[index].append(time.process_time() - began)
         mine, *peers = (statistics.median(each) for each in rates)
-        ratios = [a / max(b, c) for a, b, c in zip(*rates, strict=True)]
+        ratios = [first / max(others) for first, *others in zip(*rates, strict=True)]
         work = [min(each) for each in busy]
         same = np.mean([a[0] == b[0] for a, b in zip(found[0], found[1], strict=True)])
+        told = " | ".join(f"{rate:.0f}" for rate in peers)
         yield (
-            f"| {model.stem} | {'all' if gap is None else f'{gap:g} ×'} | {mine:.0f} | {peers[0]:.0f} | {peers[1]:.0f} "
+            f"| {model.stem} | {'all' if gap is None else f'{gap:g} ×'} | {mine:.0f} | {told} "
             f"| {statistics.median(ratios):.2f} | {min(ratios):.2f} | {min(work[1:]) / work[0]:.2f} | {same:.1%} |"
         )
+
+
+def parts(models: list[Path], files: list[Path], rounds: int) -> Iterator[str]:
+    """Measure each part of the way from a file to its classes, in one thread: CPU milliseconds of a photograph."""
+
+    def least(work: Callable[[Any], object], items: list[Any]) -> float:
+        times = np.full(len(items), np.inf)
+        for _ in range(rounds):
+            for index, item in enumerate(items):
+                began = time.process_time_ns()
+                work(item)
+                times[index] = min(times[index], time.process_time_ns() - began)
+        return float(times.mean()) / 1e6
+
+    def decoded(file: Path) -> Image.Image:
+        with Image.open(file) as picture:
+            return picture.convert("RGB")
+
+    def scaled(picture: Image.Image) -> Image.Image:
+        side = min(picture.size) * 0.875
+        left, top = (picture.width - side) / 2, (picture.height - side) / 2
+        return picture.resize((224, 224), Image.Resampling.BILINEAR, box=(left, top, left + side, top + side))
+
+    how = Preprocess.imagenet()
+    frame = how.frame("", "float32", (1, 3, 224, 224))
+    room = np.empty((3, 224, 224), np.float32)
+    assert frame is not None
+    yield f"| decoding (Pillow, both) | {least(decoded, files):.2f} |"
+    yield f"| scaling (Pillow, both) | {least(scaled, [decoded(file) for file in files]):.2f} |"
+    yield f"| file to input, peer | {least(lambda file: peer_input(file, None), files):.2f} |"
+    yield f"| file to input, Triune | {least(lambda file: how.fill_in(file, frame, room), files):.2f} |"
+    image = peer_input(files[0], None)
+    for model in models:
+        session, peer = triune.Session(model), peer_session(model, 1)
+        name = peer.get_inputs()[0].name
+        yield f"| {model.stem}, Triune | {least(lambda _, run=session.run, of=name: run(None, {of: image}), files):.2f} |"
+        yield f"| {model.stem}, ONNX Runtime | {least(lambda _, run=peer.run, of=name: run(None, {of: image}), files):.2f} |"
+        if OPENVINO:
+            import openvino
+
+            options = {"NUM_STREAMS": 1, "INFERENCE_NUM_THREADS": 1}
+            request = openvino.Core().compile_model(model, "CPU", options).create_infer_request()
+            yield f"| {model.stem}, OpenVINO | {least(lambda _, run=request.infer: run({0: image}), files):.2f} |"
 
 
 def main() -> int:
@@ -164,15 +236,24 @@ def main() -> int:
     parser.add_argument("--photographs", type=Path, default=data / "images", help="JPEGs to make others of")
     parser.add_argument("--count", type=int, default=500, help="how many photographs")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--parts", action="store_true", help="CPU time of each part instead")
     arguments = parser.parse_args()
     print(f"Triune {triune.__version__}, ONNX Runtime {ort.__version__}, {CPUS} CPUs, {arguments.count} photographs\n")
-    print(
-        "| model | pixels | Triune /s | peer, whole /s | peer, ahead /s | ratio | worst round | by CPU time | same class |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|")
+    models = arguments.models or [data / "onnx" / name for name in MODELS]
     with tempfile.TemporaryDirectory() as folder:
         files = photographs(arguments.photographs, Path(folder), arguments.count)
-        for model in arguments.models or [data / "onnx" / name for name in MODELS]:
+        if arguments.parts:
+            print("| part | CPU ms |\n|---|---|")
+            for row in parts(models, files, arguments.rounds):
+                print(row, flush=True)
+            return 0
+        more = " OpenVINO, whole /s |" if OPENVINO else ""
+        print(
+            f"| model | pixels | Triune /s | peer, whole /s | peer, ahead /s |{more} ratio | worst round | by CPU time "
+            "| same class |"
+        )
+        print("|" + "---|" * (10 if OPENVINO else 9))
+        for model in models:
             for row in rows(model, files, arguments.rounds):
                 print(row, flush=True)
     return 0

@@ -22,12 +22,11 @@ if TYPE_CHECKING:
         Feeds,
         Metadata,
         ModelSource,
-        OperatorTime,
         Run,
         Session,
-        SessionProfile,
         ValueInfo,
     )
+    from triune._session_profile import OperatorTime, SessionProfile
     from triune.quantization import compare, quantize
 
 __all__ = [
@@ -59,10 +58,10 @@ _LAZY = {
     "Feeds": "triune._session",
     "Metadata": "triune._session",
     "ModelSource": "triune._session",
-    "OperatorTime": "triune._session",
+    "OperatorTime": "triune._session_profile",
     "Run": "triune._session",
     "Session": "triune._session",
-    "SessionProfile": "triune._session",
+    "SessionProfile": "triune._session_profile",
     "ValueInfo": "triune._session",
     "compare": "triune.quantization",
     "compile": "triune._compile",

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from triune._depth import eight_bits
 from triune._detector import SUPPRESSED_OVERLAP, Detector
+from triune._model_info import other_count
 from triune._text import short
 from triune.batch import Preprocess
 from triune.batch._pictures import Frame
@@ -74,7 +75,8 @@ class Reader:
         count = self._detector.classes if self._classes is None else outputs[self._classes].shape[1]
         if labels and count is not None and len(labels) != count:
             what = self._classes or self._detector.names[0]
-            raise ArgumentError(short(f"labels: expected {count} lines, one per class of {what!r}, got {len(labels)}"))
+            told = other_count(count, len(labels))
+            raise ArgumentError(short(f"labels: expected {count}, one per class of {what!r}, {told}"))
 
     @property
     def known(self) -> bool:

@@ -95,6 +95,13 @@ def compile(
     `UnsupportedError` if the device cannot run the model, or it cannot be quantized. ValueError if there are no
     samples, one does not fit the model, or the model is quantized already; ImportError if calibration needs what is not
     installed. What the iterator of samples raises passes through.
+
+    Examples:
+        >>> import triune
+        >>> from triune.models import DIGITS_INT8
+        >>> package = triune.compile(DIGITS_INT8, target="metis", output="digits", batch=2)
+        >>> package.name, (package / "model.json").exists()
+        ('digits', True)
     """
 
     def tell(result: QuantizationResult) -> None:

@@ -17,6 +17,7 @@ __all__ = [
     "PACKAGE",
     "PACKED",
     "PICTURE",
+    "TEXT",
     "UNKNOWN",
     "Kind",
     "kind_of",
@@ -70,6 +71,15 @@ TABLE = Kind("a table", "triune predict writes such files")
 EMPTY = Kind("an empty file", "write or download it again")
 POINTER = Kind("a pointer of Git LFS to a file that was not fetched", "git lfs pull fetches it")
 PAGE = Kind("a web page", "what was downloaded is not the file itself: look at the link")
+TORCH = Kind("a file of PyTorch", "torch.onnx.export writes the model as ONNX, see docs/pytorch.md")
+SAFETENSORS = Kind("a file of weights alone", "export the model that they belong to as ONNX, see docs/pytorch.md")
+TFLITE = Kind(
+    "a TensorFlow Lite model",
+    "tf2onnx makes an ONNX model of it: python -m tf2onnx.convert --tflite {path} --output model.onnx",
+)
+KERAS = Kind("a file of Keras", 'Keras writes the model as ONNX: model.export("model.onnx", format="onnx")')
+OPENVINO = Kind("an OpenVINO model", "take the ONNX model that it was converted from")
+TEXT = Kind("a text", "models are .onnx and .mge files, packages are folders with a model.json")
 UNKNOWN = Kind("no file that Triune knows", "models are .onnx and .mge files, packages are folders with a model.json")
 
 MODEL = (ONNX, MEGENGINE)
@@ -86,6 +96,10 @@ _BEGINNINGS: list[tuple[int, bytes, Kind]] = [
     (0, b"GIF8", PICTURE),
     (0, b"BM", PICTURE),
     (0, b"PAR1", TABLE),
+    (4, b"TFL3", TFLITE),
+    (0, b"\x89HDF", KERAS),
+    # A pickle of the number that torch.save wrote before it wrote archives.
+    (0, b"\x80\x02\x8a\nl\xfc\x9cF\xf9", TORCH),
     (0, b"version https://git-lfs", POINTER),
 ]
 
@@ -113,16 +127,22 @@ def kind_of_bytes(head: bytes) -> Kind:
     """Return what a file is by its first bytes, some 4 kB."""
     for at, magic, kind in _BEGINNINGS:
         if head[at:].startswith(magic):
-            return kind
+            return _archived(head) if magic == b"PK\x03\x04" else kind
     if not head:
         return EMPTY
+    if head[8:10] == b'{"' and b'"data_offsets"' in head:
+        return SAFETENSORS
     text = head.lstrip()[:15].lower()
     if text.startswith((b"<!doctype html", b"<html")):
         return PAGE
     if text[:1] in (b"{", b"["):
         return ICRAFT if b'"icraft::xir::' in head else JSON
+    if text.startswith(b"<?xml") and b"<net " in head:
+        return OPENVINO
     # A protocol buffer of ONNX begins with its version, a small number; some writers put the producer first.
-    return ONNX if head[:1] in (b"\x08", b"\x12") else UNKNOWN
+    if head[:1] in (b"\x08", b"\x12"):
+        return ONNX
+    return TEXT if _is_text(head) else UNKNOWN
 
 
 def require(path: Path, kinds: Collection[Kind], command: str) -> None:
@@ -156,6 +176,25 @@ def misread(error: FormatError, source: str | Path | bytes, name: str, taken: Co
 def no_model(kind: Kind, name: str) -> str:
     """Return what to say of a file that is something else, and what takes that."""
     return short(f"{name} is {kind.what}, not an ONNX model: {kind.cure.format(path=name)}")
+
+
+def _archived(head: bytes) -> Kind:
+    """Return what a zip archive is by the name of its first file."""
+    name = head[30 : 30 + int.from_bytes(head[26:28], "little")]
+    if name.endswith((b"/data.pkl", b"/version", b"/byteorder", b"/.format_version")):
+        return TORCH
+    return KERAS if name in (b"metadata.json", b"config.json") else ARRAYS
+
+
+def _is_text(head: bytes) -> bool:
+    """Say whether bytes are text in UTF-8, of which the last character may be cut off."""
+    try:
+        text = head.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.start < len(head) - 3:
+            return False
+        text = head[: error.start].decode("utf-8")
+    return all(character.isprintable() or character.isspace() for character in text)
 
 
 def _is_network(path: Path) -> bool:

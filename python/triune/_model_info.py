@@ -6,6 +6,7 @@ look for.
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from triune.errors import ArgumentError, Error
 if TYPE_CHECKING:
     from triune.batch import Preprocess
 
-__all__ = ["FILE", "Inputs", "ModelInfo", "check_images", "described", "labels_of"]
+__all__ = ["FILE", "Inputs", "ModelInfo", "check_images", "described", "labels_of", "other_count"]
 
 Inputs = Sequence[tuple[str, str, Sequence[int | str]]]
 """Name, dtype and shape of each input of a model; open extents have names."""
@@ -183,6 +184,9 @@ def check_images(asked: str, inputs: Inputs, how: Preprocess | None) -> None:
 def labels_of(path: Path) -> tuple[str, ...]:
     """Return the names in a text file in UTF-8, a line each, without those of empty lines at its end.
 
+    A file that is one list of names, or one dict from the classes' numbers to names, as JSON or Python spell them, is read as
+    that; a name may stand last in a list of its own, as in ImageNet's ``{"0": ["n01440764", "tench"], …}``.
+
     Raises FileError if it cannot be read, ArgumentError if it holds none, or is no such text.
     """
     from triune._files import TEXT_LIMIT, read
@@ -190,7 +194,7 @@ def labels_of(path: Path) -> tuple[str, ...]:
     data = read(path, TEXT_LIMIT)
     try:
         # With or without the mark that some editors begin such files with.
-        lines: Sequence[str] = data.decode("utf-8-sig").splitlines()
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ArgumentError(
@@ -199,8 +203,57 @@ def labels_of(path: Path) -> tuple[str, ...]:
                 "encoding"
             )
         ) from None
+    if (names := _literal(text)) is not None:
+        if isinstance(names, dict):
+            names = _numbered(path, names)
+        return tuple(_name(path, number, name) for number, name in enumerate(names))
+    lines: Sequence[str] = text.splitlines()
     while lines and not lines[-1].strip():
         lines = lines[:-1]
     if not lines:
         raise ArgumentError(f"{path}: expected names of classes, a line each, got none")
     return tuple(line.strip() for line in lines)
+
+
+def other_count(expected: int, got: int) -> str:
+    """Return what to say of labels that are not as many as the classes, behind how many were expected."""
+    if got == expected - 1:
+        return f"got {got}; if the model's class 0 is what is none of them (background), put a name for it in front"
+    return f"got {got}"
+
+
+def _literal(text: str) -> list[Any] | dict[Any, Any] | None:
+    """Return the list or dict that a text is as a whole, None if it is none, or an empty one."""
+    if text.lstrip()[:1] not in ("[", "{"):
+        return None
+    for reads in (json.loads, ast.literal_eval):
+        try:
+            found = reads(text.strip())
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+        if isinstance(found, list | dict):
+            return found or None
+    return None
+
+
+def _numbered(path: Path, names: Mapping[Any, Any]) -> list[Any]:
+    """Return the names of a dict in the order of their numbers."""
+    try:
+        numbers = {int(key): name for key, name in names.items()}
+    except (TypeError, ValueError):
+        key = next(iter(names))
+        raise ArgumentError(
+            short(f"{path}: expected names by the numbers of their classes, 0 and on, got the key {key!r}")
+        ) from None
+    missing = next((number for number in range(len(names)) if number not in numbers), None)
+    if missing is not None:
+        raise ArgumentError(f"{path}: there is no name for class {missing}, of {len(names)}")
+    return [numbers[number] for number in range(len(names))]
+
+
+def _name(path: Path, number: int, name: object) -> str:
+    if isinstance(name, list | tuple) and name:
+        name = name[-1]
+    if not isinstance(name, str):
+        raise ArgumentError(short(f"{path}: class {number}: expected a name, got {name!r}"))
+    return name.strip()

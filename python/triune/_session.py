@@ -24,6 +24,7 @@ from triune._files import MODEL_LIMIT
 from triune._kinds import UNKNOWN, kind_of, misread, no_model
 from triune._model_info import ModelInfo
 from triune._native import Cancel
+from triune._session_profile import OperatorTime, SessionProfile
 from triune._text import html_table, nearest, short
 from triune.errors import ArgumentError, FileError, ForkedError, FormatError, ReleasedError
 
@@ -106,57 +107,6 @@ class Metadata:
     def opset(self) -> int | None:
         """The version of ONNX's own operator set, None if the file has none."""
         return self.opsets.get("", self.opsets.get("ai.onnx"))
-
-
-class OperatorTime(NamedTuple):
-    """What an operator took in a profiled run."""
-
-    name: str
-    """The node's name in the model."""
-    kind: str
-    """The operator, such as ``Conv``."""
-    seconds: float
-    """Wall time, the mean of the profiled runs."""
-
-
-@dataclass(frozen=True)
-class SessionProfile:
-    """Wall times of a session's operators on this machine, by `Session.profile`. Text of it is a table."""
-
-    operators: tuple[OperatorTime, ...]
-    """In the order of execution. What was fused into others, or only changes how an operand is seen, is left out."""
-    runs: int
-    """How many runs the means are of."""
-
-    @property
-    def seconds(self) -> float:
-        """What a run takes, all operators together."""
-        return sum(each.seconds for each in self.operators)
-
-    def kinds(self) -> dict[str, float]:
-        """Return the seconds of each kind of operator, most first."""
-        sums: dict[str, float] = {}
-        for each in self.operators:
-            sums[each.kind] = sums.get(each.kind, 0.0) + each.seconds
-        return dict(sorted(sums.items(), key=lambda item: -item[1]))
-
-    def __str__(self) -> str:
-        """Return a table: a line per operator, then one per kind."""
-        lines = [f"{'ms':>10} {'share':>6}  operator"]
-        lines += [self._line(each.seconds, f"{each.kind} {short(each.name)}") for each in self.operators]
-        lines += ["", *(self._line(seconds, kind) for kind, seconds in self.kinds().items())]
-        return "\n".join([*lines, self._line(self.seconds, f"all, mean of {self.runs} runs")])
-
-    def _line(self, seconds: float, text: str) -> str:
-        return f"{seconds * 1e3:10.4f} {seconds / (self.seconds or 1):6.1%}  {text}"
-
-    def __repr__(self) -> str:
-        """Return operators, runs and time."""
-        return f"<triune.SessionProfile {len(self.operators)} operators, {self.runs} runs: {self.seconds * 1e3:.3f} ms>"
-
-    def _repr_html_(self) -> str:
-        rows = [(f"{each.seconds * 1e3:.4f}", each.kind, short(each.name)) for each in self.operators]
-        return html_table(("ms", "operator", "name"), rows, repr(self))
 
 
 class Run(Future[Results]):
@@ -246,6 +196,13 @@ class Session:
     with triune.Session("model.onnx", threads=2) as session:
         (scores,) = session.run({"image": image})
     ```
+
+    Examples:
+        >>> import triune
+        >>> from triune.models import DIGITS_INT8
+        >>> with triune.Session(DIGITS_INT8, threads=2) as session:
+        ...     print(session.inputs[0].name, session.inputs[0].shape)
+        image ('N', 1, 8, 8)
     """
 
     def __init__(
@@ -336,6 +293,14 @@ class Session:
         uint8).
 
         Raises ArgumentError if the model takes no pictures or one cannot be read, FileError if there is no such file.
+
+        Examples:
+            >>> import numpy as np, triune
+            >>> from triune.models import DIGITS_INT8
+            >>> session = triune.Session(DIGITS_INT8)
+            >>> gray = np.full((30, 40), 128, np.uint8)  # or "picture.jpg", its bytes, a PIL.Image.Image
+            >>> session.feeds(gray, gray)["image"].shape
+            (2, 1, 8, 8)
         """
         from triune.batch import Preprocess as Usual
 
@@ -413,6 +378,16 @@ class Session:
         Raises `triune.errors.ArgumentError` if a name is unknown or missing, or an array does not fit: it names the
         input, what was expected and what came; `UnsupportedError` if the model does not run with such extents;
         `ReleasedError` if the session is closed, before or meanwhile.
+
+        Examples:
+            >>> import numpy as np, triune
+            >>> from triune.models import DIGITS_INT8
+            >>> session = triune.Session(DIGITS_INT8)
+            >>> (logits,) = session.run(None, {"image": np.zeros((3, 1, 8, 8), np.float32)})
+            >>> logits.shape
+            (3, 10)
+            >>> session.run(["logits"], {"image": np.zeros((3, 1, 8, 8))}, out=[logits], convert=True)[0] is logits
+            True
         """
         return self._run(first, second, out=out, convert=convert)
 
@@ -513,6 +488,13 @@ class Session:
 
         Runs take turns in the order of the calls, on a thread of the session's own. What `run` raises, the result raises.
         ``.cancel()``, an interrupt (Ctrl-C) while ``.result()`` waits, and an event loop that cancels its task stop the run.
+
+        Examples:
+            >>> import numpy as np, triune
+            >>> from triune.models import DIGITS_INT8
+            >>> runs = [triune.Session(DIGITS_INT8).run_async({"image": np.zeros((1, 1, 8, 8), np.float32)}) for _ in range(2)]
+            >>> [run.result()[0].shape for run in runs]  # or await run
+            [(1, 10), (1, 10)]
         """
         if self._open is None:
             raise _closed()
@@ -534,6 +516,12 @@ class Session:
 
         Returns the shape of each output by name, None where it depends on data. Inputs whose extents the model fixes can be
         left out. Raises `triune.errors.ArgumentError` if a name is unknown or missing, or the model does not take such shapes.
+
+        Examples:
+            >>> import triune
+            >>> from triune.models import DIGITS_INT8
+            >>> triune.Session(DIGITS_INT8).prepare({"image": (8, 1, 8, 8)})
+            {'logits': (8, 10)}
         """
         given = dict(shapes)
         ordered: list[list[int]] = []
@@ -561,6 +549,13 @@ class Session:
 
         Feeds are as for `run`. The session itself stays as it is. Where extents depend on data, times are those of the
         last run. Raises what `run` raises.
+
+        Examples:
+            >>> import numpy as np, triune
+            >>> from triune.models import DIGITS_INT8
+            >>> profile = triune.Session(DIGITS_INT8).profile({"image": np.zeros((1, 1, 8, 8), np.float32)})
+            >>> profile.seconds < 1
+            True
         """
         if runs < 1:
             raise ArgumentError(f"runs: expected at least 1, got {runs}")
@@ -582,6 +577,17 @@ class Session:
 
         It has plans and memory for feature maps of its own, and `threads` of its own: as many by default. It stays open when
         this one is closed. Raises `triune.errors.ReleasedError` if this one is.
+
+        Examples:
+            >>> import numpy as np, triune
+            >>> from concurrent.futures import ThreadPoolExecutor
+            >>> from triune.models import DIGITS_INT8
+            >>> sessions = [triune.Session(DIGITS_INT8)]
+            >>> sessions.append(sessions[0].clone())
+            >>> image = {"image": np.zeros((1, 1, 8, 8), np.float32)}
+            >>> with ThreadPoolExecutor(2) as pool:
+            ...     print([logits.shape for (logits,) in pool.map(lambda session: session.run(image), sessions)])
+            [(1, 10), (1, 10)]
         """
         count = self._threads if threads is None else _thread_count(threads)
         other = type(self).__new__(type(self))

@@ -7,9 +7,11 @@ import io
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ import pytest
 
 import triune
 from triune import _native
+from triune._model_info import labels_of
+from triune.batch import Preprocess
 from triune.cli import main
 from triune.models import DIGITS_INT8, digits_held_out
 
@@ -170,6 +174,102 @@ def test_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert max(map(len, out.splitlines())) < 160
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"digit {number}\n" for number in range(10)),
+        json.dumps([f"digit {number}" for number in range(10)]),
+        json.dumps({str(number): [f"n{number}", f"digit {number}"] for number in reversed(range(10))}),
+        "{" + ",\n ".join(f"{number}: 'digit {number}'" for number in range(10)) + "}\n",
+    ],
+    ids=["lines", "JSON list", "JSON dict of ImageNet's form", "Python dict"],
+)
+def test_names_of_classes_in_every_form(text: str, tmp_path: Path) -> None:
+    (tmp_path / "labels.txt").write_text(text)
+    assert labels_of(tmp_path / "labels.txt") == tuple(f"digit {number}" for number in range(10))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"cat": 0}', "expected names by the numbers of their classes, 0 and on, got the key 'cat'"),
+        ('{"0": "cat", "2": "dog"}', "there is no name for class 1, of 2"),
+        ('["cat", 3]', "class 1: expected a name, got 3"),
+    ],
+)
+def test_names_of_classes_in_no_form(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "labels.json").write_text(text)
+    with pytest.raises(triune.errors.ArgumentError, match=re.escape(f"{tmp_path / 'labels.json'}: {message}")):
+        labels_of(tmp_path / "labels.json")
+
+
+def test_brackets_in_lines_are_names(tmp_path: Path) -> None:
+    (tmp_path / "labels.txt").write_text("[background]\ncat\n")
+    assert labels_of(tmp_path / "labels.txt") == ("[background]", "cat")
+
+
+def test_a_class_more_than_names(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "labels.txt").write_text("name\n" * 9)
+    np.save(tmp_path / "scans.npy", np.load(folder / "00.npy")[None])
+    for command in ("run {model} --input {arrays} --labels {labels}", "predict {model} {arrays} --labels {labels}"):
+        names = {"model": DIGITS_INT8, "arrays": tmp_path / "scans.npy", "labels": tmp_path / "labels.txt"}
+        assert main(command.format(**names).split()) == 1
+        told = capsys.readouterr().err
+        assert "expected 10, one per class" in told
+        assert "got 9; if the model's class 0 is what is none of them (background), put a name for it in front" in told
+
+
+@pytest.mark.parametrize("target", ["zg330", "buyi"])
+def test_packages_bring_their_card(
+    target: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package = triune.compile(DIGITS_INT8, target=target, output=tmp_path / target)
+    monkeypatch.setenv("TRIUNE_RUNTIME_DIR", str(tmp_path / "run"))
+    np.save(tmp_path / "scan.npy", np.load(folder / "00.npy")[None])
+    found = {}
+    for cards in ("pcie", "none", None, str(tmp_path / "cards.toml")):
+        (tmp_path / "cards.toml").write_text(_native.device_of(target)[1])
+        monkeypatch.delenv("TRIUNE_CARDS", raising=False) if cards is None else monkeypatch.setenv(
+            "TRIUNE_CARDS", cards
+        )
+        out = tmp_path / "out.npz"
+        assert (
+            main(["run", str(package), "--input", str(tmp_path / "scan.npy"), "--output", str(out), "--profile"]) == 0
+        )
+        assert os.environ.get("TRIUNE_CARDS") == cards
+        assert "cycles" in capsys.readouterr().err
+        with np.load(out) as results:
+            found[cards] = results["logits"]
+    (expected,) = triune.Session(DIGITS_INT8).run(None, {"image": np.load(folder / "00.npy").reshape(1, 1, 8, 8)})
+    assert all(each.argmax() == expected.argmax() for each in found.values())
+    # Its functional model is the CPU's arithmetic; BUYI's shifts are its own.
+    assert target == "buyi" or all(np.array_equal(each, expected) for each in found.values())
+
+
+def test_imagenet_is_an_option_of_every_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    image = pytest.importorskip("PIL.Image")
+    parser = pytest.importorskip("onnx.parser")
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[n, 3, 8, 8] x) => (float[n, 3, 8, 8] y) { y = Identity (x) }'
+    )
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 50, 3), np.uint8)
+    image.fromarray(pixels).save(tmp_path / "picture.png")
+    command = ["run", str(tmp_path / "model.onnx"), "--input", str(tmp_path / "picture.png")]
+    how = Preprocess.imagenet()
+    expected = np.empty((3, 8, 8), np.float32)
+    for options, changed in (([], how), (["--std", "0.5"], replace(how, std=(0.5,)))):
+        out = tmp_path / "out.npz"
+        assert main([*command, "--imagenet", *options, "--output", str(out)]) == 0
+        changed.write(tmp_path / "picture.png", changed.frame("x", "float32", ("n", 3, 8, 8)), expected)
+        with np.load(out) as results:
+            assert np.array_equal(results["y"][0], expected)
+    for verb in ("run", "predict", "compare", "quantize", "compile"):
+        with pytest.raises(SystemExit):
+            main([verb, "--help"])
+        assert "--imagenet" in capsys.readouterr().out
+
+
 @pytest.fixture(scope="module")
 def others(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> dict[str, Path]:
     """Return a file or folder of every kind that some command does not take."""
@@ -183,6 +283,14 @@ def others(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> dict[str, 
     (made / "nothing.onnx").write_bytes(b"")
     (made / "pointer.onnx").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n")
     (made / "page.onnx").write_text("\n<!DOCTYPE html><html></html>")
+    (made / "notes.onnx").write_text("Größe: unbekannt\n" * 300)
+    with zipfile.ZipFile(made / "m.pt", "w") as archive:
+        archive.writestr("m/data.pkl", b"")
+    (made / "m.tflite").write_bytes(b"\x1c\0\0\0TFL3\0\0\0\0")
+    (made / "m.h5").write_bytes(b"\x89HDF\r\n\x1a\n")
+    header = b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+    (made / "m.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+    (made / "m.xml").write_text('<?xml version="1.0"?>\n<net name="m" version="11">\n')
     bare = triune.compile(DIGITS_INT8, target="metis", output=made / "bare")
     (Path(bare) / "manifest.json").unlink()
     return {
@@ -199,6 +307,12 @@ def others(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> dict[str, 
         "pointer": made / "pointer.onnx",
         "page": made / "page.onnx",
         "bare": made / "bare",
+        "text": made / "notes.onnx",
+        "torch": made / "m.pt",
+        "tflite": made / "m.tflite",
+        "keras": made / "m.h5",
+        "weights": made / "m.safetensors",
+        "openvino": made / "m.xml",
         "archive": made / "images.npz",
         "arrays": folder / "00.npy",
     }
@@ -207,10 +321,7 @@ def others(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> dict[str, 
 @pytest.mark.parametrize(
     ("command", "messages"),
     [
-        (
-            "run {zg330} --input {arrays}",
-            ["a package for zg330", "metis only", "triune profile, report and explore", "--format icraft"],
-        ),
+        ("run {zg330} --input {arrays} --device 0", ["compiled for zg330", "is a metis"]),
         ("run {network} --input {arrays}", ["is an Icraft network", "triune.icraft.xrt.Session"]),
         ("run {networks} --input {arrays}", ["is a folder of Icraft's networks", "choose one of its .json files"]),
         ("run {lite} --input {arrays}", ["is a packed model of MegEngine Lite", "LiteNetwork loads it"]),
@@ -227,6 +338,12 @@ def others(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> dict[str, 
         ("inspect {nothing}", ["is an empty file", "download it again"]),
         ("compile {pointer} -o x", ["is a pointer of Git LFS", "git lfs pull"]),
         ("run {page} --input {arrays}", ["is a web page"]),
+        ("inspect {text}", ["is a text", "models are .onnx and .mge files"]),
+        ("predict {torch} {picture}", ["is a file of PyTorch", "torch.onnx.export"]),
+        ("compile {tflite} -o x", ["is a TensorFlow Lite model", "tf2onnx"]),
+        ("inspect {keras}", ["is a file of Keras", "model.export"]),
+        ("bench {weights}", ["is a file of weights alone", "docs/pytorch.md"]),
+        ("bench {openvino}", ["is an OpenVINO model"]),
         ("run {bare} --input {arrays}", ["there is no manifest.json", "compile the model again"]),
         ("compare {onnx} {bare} --inputs {archive}", ["there is no manifest.json", "compile the model again"]),
         ("predict {json} {picture}", ["is a JSON document, no network"]),

@@ -16,7 +16,8 @@ from triune.models import DIGITS_INT8, digits_held_out
 pytest_plugins = ["pytester"]
 
 PROGRAMS = ("classify", "batch", "axelera_card", "icraft_board", "megengine_lite")
-WITH_A_DETECTOR = "icraft_logic"
+WITH_A_DETECTOR = ("detect_video", "icraft_logic")
+WITH_RAY = "ray_cluster"
 
 
 def run(root: Path, here: Path, name: str, *arguments: str) -> str:
@@ -39,7 +40,7 @@ def test_programs(root: Path, tmp_path: Path, name: str) -> None:
 
 
 def test_all_programs_are_tested(root: Path) -> None:
-    programs = (*PROGRAMS, WITH_A_DETECTOR)
+    programs = (*PROGRAMS, *WITH_A_DETECTOR, WITH_RAY)
     assert sorted(file.stem for file in (root / "examples").glob("*.py")) == sorted(programs)
     page = (root / "examples" / "README.md").read_text()
     assert all(f"({name}.py)" in page for name in programs)
@@ -57,10 +58,38 @@ def test_a_detector_with_logic(root: Path, tmp_path: Path, test_data: Path) -> N
     options = {"target": "buyi", "format": "icraft", "output": tmp_path, "imagemake": True, "detpost": 0.3}
     triune.compile(model, preprocess=how, **options)
     picture = test_data / "models" / "images" / "yolox_dog.jpg"
-    out = run(root, tmp_path, WITH_A_DETECTOR, "yolox_nano_u8s8_qdq_BY.json", str(picture))
+    out = run(root, tmp_path, "icraft_logic", "yolox_nano_u8s8_qdq_BY.json", str(picture))
     # The truck, which this network takes for a car.
     assert "class 2, score 0." in out
     assert "customop::ImageMakeNode: 1.470 ms of the logic" in out
+
+
+def test_a_video(root: Path, tmp_path: Path, test_data: Path) -> None:
+    cv2 = pytest.importorskip("cv2")
+    picture = cv2.imread(str(test_data / "models" / "images" / "yolox_dog.jpg"))
+    height, width = picture.shape[:2]
+    video = cv2.VideoWriter(str(tmp_path / "dog.mp4"), cv2.VideoWriter.fourcc(*"mp4v"), 10, (width, height))
+    for _ in range(3):
+        video.write(picture)
+    video.release()
+    model = test_data / "models" / "onnx" / "yolox_nano_f32.onnx"
+    out = run(root, tmp_path, "detect_video", str(model), "dog.mp4", "found.mp4")
+    # A dog, a bicycle and a car, in each picture.
+    assert sorted(out.splitlines()) == sorted(f"class {number}: 3 times" for number in (1, 2, 16))
+    drawn = cv2.VideoCapture(str(tmp_path / "found.mp4"))
+    assert int(drawn.get(cv2.CAP_PROP_FRAME_COUNT)) == 3
+    shown = drawn.read()[1].astype(int)
+    # A frame round the dog's left side, in green.
+    assert shown.shape == picture.shape
+    assert (shown[300:500, 128:140, 1] - shown[300:500, 128:140, 2]).max(1).min() > 60
+
+
+def test_a_cluster(root: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="ray is not installed")
+    command = [sys.executable, str(root / "examples" / f"{WITH_RAY}.py")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "537 of 540 right" in done.stdout
 
 
 def test_programs_on_models_of_ones_own(root: Path, tmp_path: Path) -> None:

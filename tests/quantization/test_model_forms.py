@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 import triune
 from triune import errors
 from triune.cli import main
-from triune.quantization import _quantize
+from triune.quantization import _prepare, _quantize
 from triune.quantization._check import check_outputs
 
 RANDOM = np.random.default_rng(5)
@@ -92,6 +92,44 @@ def test_weights_in_another_file(
     quantized(inside)
     quantized(apart.relative_to(tmp_path) if relative else apart)
     assert (tmp_path / "apart" / "float.q.onnx").read_bytes() == (tmp_path / "inside.q.onnx").read_bytes()
+
+
+@pytest.mark.parametrize("newest", [True, False], ids=["of the newest set", "of a set that is taken for unknown"])
+def test_operator_sets_that_onnxruntime_does_not_know(
+    newest: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that `onnx.helper` makes is of the newest operator set unless it says another one."""
+    opset = onnx.defs.onnx_opset_version() if newest else 18
+    if not newest:
+        monkeypatch.setattr(_prepare, "_is_known", lambda version: version < 18)
+    then = helper.make_graph(
+        [helper.make_node("Relu", ["b"], ["t"])],
+        "then",
+        [],
+        [helper.make_tensor_value_info("t", TensorProto.FLOAT, None)],
+    )
+    otherwise = helper.make_graph(
+        [helper.make_node("Neg", ["b"], ["e"])],
+        "otherwise",
+        [],
+        [helper.make_tensor_value_info("e", TensorProto.FLOAT, None)],
+    )
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("If", ["yes"], ["c"], then_branch=then, else_branch=otherwise),
+        helper.make_node("Conv", ["c", "v"], ["y"]),
+    ]
+    model = save(tmp_path / "model.onnx", nodes, {**WEIGHTS, "yes": np.array(True)}, opset=opset)
+    result = tmp_path / "int8.onnx"
+    triune.quantize(model, calibration=feeds(), output=result)
+    (version,) = (entry.version for entry in onnx.load(result).opset_import if entry.domain == "")
+    if newest:
+        assert onnxruntime.InferenceSession(result).run(None, {"x": IMAGES[:1]})[0].shape == (1, 8, 6, 6)
+    else:
+        # If is of 16, the others are older.
+        assert version == 16
+    assert np.abs(run(result) - run(model)).max() < 0.1 * np.abs(run(model)).max()
 
 
 def test_outputs_that_onnx_refuses(tmp_path: Path) -> None:

@@ -100,6 +100,15 @@ class Preprocess:
     It is scaled to the input's size, and its pixels p of 0 to 255 become (p / scale − mean) / std, in float32 and this order. For
     inputs of int8 and uint8 that is rounded, and has to fit. Pictures lie as their pixels do: an orientation that a camera noted
     in the file is not applied.
+
+    Examples:
+        >>> import numpy as np
+        >>> from triune.batch import Preprocess
+        >>> how = Preprocess(fit="pad", fill=114, mean=0.5, std=0.25)
+        >>> out = np.empty((3, 32, 32), np.float32)
+        >>> how.write(np.zeros((60, 80, 3), np.uint8), how.frame("x", "float32", (1, 3, 32, 32)), out)
+        >>> float(out[0, 16, 16]), round(float(out[0, 0, 0]), 4)
+        (-2.0, -0.2118)
     """
 
     fit: Fit = "stretch"
@@ -154,7 +163,14 @@ class Preprocess:
 
     @classmethod
     def imagenet(cls, **changes: Any) -> Self:
-        """Return what networks trained on ImageNet take: the middle 224 of 256, and its mean and deviation."""
+        """Return what networks trained on ImageNet take: the middle 224 of 256, and its mean and deviation.
+
+        Examples:
+            >>> from triune.batch import Preprocess
+            >>> how = Preprocess.imagenet(reducing_gap=2.0)
+            >>> how.fit, how.part, how.reducing_gap
+            ('crop', 0.875, 2.0)
+        """
         usual: dict[str, Any] = {
             "fit": "crop",
             "part": 0.875,
@@ -369,13 +385,13 @@ def _reason(error: Exception, source: object) -> str:
     """Return what a decoder says, without the name that Python gives the open file; what the file is, if that is known."""
     from PIL import UnidentifiedImageError
 
-    from triune._kinds import PICTURE, UNKNOWN, kind_of
+    from triune._kinds import PICTURE, TEXT, UNKNOWN, kind_of
 
     if not isinstance(error, UnidentifiedImageError):
         return str(error)
     path = os.fsdecode(source) if isinstance(source, str | os.PathLike) else ""
     kind = kind_of(Path(path)) if path else None
-    if kind is None or kind in (PICTURE, UNKNOWN):
+    if kind is None or kind in (PICTURE, TEXT, UNKNOWN):
         return "no picture of a kind that is known"
     return f"it is {kind.what}: {kind.cure.format(path=path)}"
 

@@ -180,13 +180,26 @@ class Predictions(Iterator[Prediction]):
 
         Raises `triune.errors.ArgumentError` for another ending, ImportError without pyarrow for parquet, and what iterating
         raises.
+
+        Examples:
+            >>> from triune.batch import predict
+            >>> from triune.models import DIGITS_INT8, digits_held_out
+            >>> predict(DIGITS_INT8, digits_held_out()[0][:9].transpose(0, 3, 1, 2), top_k=3).write("digits.csv")
+            9
         """
         from triune.batch._tables import write
 
         return write(self, Path(path), self.columns)
 
     def to_arrow(self) -> pyarrow.Table:
-        """Return what is left as a `pyarrow.Table` in memory, with the columns of `write`. Raises ImportError without pyarrow."""
+        """Return what is left as a `pyarrow.Table` in memory, with the columns of `write`. Raises ImportError without pyarrow.
+
+        Examples:
+            >>> from triune.batch import predict
+            >>> from triune.models import DIGITS_INT8, digits_held_out
+            >>> predict(DIGITS_INT8, digits_held_out()[0][:9].transpose(0, 3, 1, 2), top_k=1).to_arrow().num_rows
+            9
+        """
         from triune.batch._tables import arrow_table
 
         return arrow_table(self, self.columns)
@@ -247,6 +260,16 @@ def predict(
 
     Raises `triune.errors.FileError` if there are no such files, `ArgumentError` if an argument or item does not fit the model,
     and what `triune.Session` raises.
+
+    Examples:
+        >>> from triune.batch import predict
+        >>> from triune.models import DIGITS_INT8, digits_held_out
+        >>> scans, digits = digits_held_out()
+        >>> for each in predict(DIGITS_INT8, scans[:3].transpose(0, 3, 1, 2), top_k=1):
+        ...     print(each.index, each.top[0].number, digits[each.index])
+        0 7 7
+        1 1 1
+        2 5 5
     """
     if on_error not in ("raise", "skip"):
         raise ArgumentError(f"on_error: expected raise or skip, got {on_error!r}")
@@ -547,7 +570,9 @@ class Plan:
         order = (flat.size - 1 - np.argsort(flat[::-1], kind="stable")[::-1])[: self._top]
         labels = self._labels
         if labels is not None and len(labels) != flat.size:
-            raise ArgumentError(f"labels: expected {flat.size}, one per class, got {len(labels)}")
+            from triune._model_info import other_count
+
+            raise ArgumentError(f"labels: expected {flat.size}, one per class, {other_count(flat.size, len(labels))}")
         values = scores.reshape(-1)
         return tuple(Top(int(at), float(values[at]), "" if labels is None else labels[at]) for at in order)
 

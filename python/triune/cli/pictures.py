@@ -59,6 +59,12 @@ def add_image_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGrou
         action=argparse.BooleanOptionalAction,
         help="with --resize letterbox: the picture lies in the upper left corner (default: in the middle)",
     )
+    images.add_argument(
+        "--imagenet",
+        action="store_true",
+        help="as networks trained on ImageNet take pictures: the middle 224 of 256, its mean and deviation; other options "
+        "change one thing of that",
+    )
     return images
 
 
@@ -94,7 +100,12 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
 
 def _given_options(options: argparse.Namespace) -> str:
     """Return the image options that are given, as they are spelled."""
-    return ", ".join(f"--{name}" for name in _OPTIONS if getattr(options, name, None) is not None)
+    given = [f"--{name}" for name in _OPTIONS if getattr(options, name, None) is not None]
+    return ", ".join((["--imagenet"] if _imagenet(options) else []) + given)
+
+
+def _imagenet(options: argparse.Namespace) -> bool:
+    return bool(getattr(options, "imagenet", False))
 
 
 def unused_image_options(options: argparse.Namespace, *, pictures: bool) -> str:
@@ -111,7 +122,8 @@ def chosen(options: argparse.Namespace, stored: ModelInfo, inputs: Inputs) -> Pr
     if given := _given_options(options):
         check_images(given, inputs, stored.preprocess)
     usual = Preprocess.default(inputs[0][1]) if inputs else Preprocess()
-    return replace(stored.preprocess or usual, **_given(options))
+    how = Preprocess.imagenet() if _imagenet(options) else stored.preprocess or usual
+    return replace(how, **_given(options))
 
 
 def options_of(how: Preprocess) -> str:
@@ -138,6 +150,6 @@ def info_of(
 
     `how` is as `chosen` has it. `pictures`: it was calibrated with some.
     """
-    says = bool(_given(options)) or pictures or options.input_format is not None
+    says = bool(_given_options(options)) or pictures or options.input_format is not None
     labels = labels_of(options.labels) if options.labels is not None else stored.labels
     return ModelInfo(how() if says else stored.preprocess, labels)

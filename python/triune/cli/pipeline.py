@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +14,7 @@ import numpy.typing as npt
 
 from triune import _native
 from triune._arrays import model_integers, reals_at_border
+from triune._files import scratch
 from triune._targets import runs_on
 from triune._values import first_rows, joined
 from triune.axelera.runtime import Connection, Context, Profile, TensorInfo, _manifest
@@ -21,13 +24,15 @@ from triune.errors import FileError
 
 Tensor = npt.NDArray[Any]
 
+_CARDS = threading.Lock()
+"""Held while the environment describes other cards."""
+
 
 class Pipeline:
     """A package, loaded onto a card. Tensors are the model's own, of its types: channels in front, any number of images."""
 
     def __init__(self, path: Path, device: int | str | None, threads: int) -> None:
         """Load the package whose `model.json` is at `path` onto a device (None: the first that is free)."""
-        _check_cards(path)
         self._context = Context()
         try:
             if not (path.parent / _manifest.FILE).exists():
@@ -38,8 +43,8 @@ class Pipeline:
             model = self._context.load_model(path)
             self._package = _native.Package(path)
             self._infos = (model.inputs(), model.outputs())
-            own = self._package.card() if device is None else None
-            if own is not None and not any(card.device == own.device for card in _native.cards()):
+            own = _card_for(self._package) if device is None else None
+            if own is not None:
                 connection = Connection(self._context, own, own.reserve(self._package.batch))
             else:
                 connection = self._context.device_connect(device, self._package.batch)
@@ -122,18 +127,30 @@ class Pipeline:
         self.close()
 
 
-def _check_cards(path: Path) -> None:
-    """Raise ValueError, with the cure, if there are cards and none of them is of the package's device."""
-    package = _native.Package(path)
+def _card_for(package: _native.Package) -> _native.Card | None:
+    """Return the card that a package brings along; None where the virtual cards are for it.
+
+    Each device but metis, whose cards are described where there are none, has one if no virtual card is of it.
+    """
     target = package.target
-    cards = sorted({card.device for card in _native.cards()})
-    # A package with a device of one's own brings its card along.
-    if cards and not any(runs_on(target, device) for device in cards) and package.device is None:
-        raise ValueError(
-            f"{path.parent} is a package for {target}, and there are virtual cards of {', '.join(cards)} only: triune profile, "
-            f"report and explore show what it costs; to run it, compile its model with --target {target} --format icraft, "
-            "docs/icraft.md"
-        )
+    cards = _native.cards()
+    if package.device is not None:
+        own = package.card()
+        return None if own is not None and any(card.device == own.device for card in cards) else own
+    if runs_on(target, "metis") or any(card.device == target for card in cards):
+        return None
+    with scratch() as folder, _CARDS:
+        # Cards come from the environment alone.
+        (folder / f"{target}.toml").write_text(_native.device_of(target)[1], encoding="utf-8")
+        before = os.environ.get("TRIUNE_CARDS")
+        os.environ["TRIUNE_CARDS"] = str(folder / f"{target}.toml")
+        try:
+            return _native.cards()[0]
+        finally:
+            if before is None:
+                del os.environ["TRIUNE_CARDS"]
+            else:
+                os.environ["TRIUNE_CARDS"] = before
 
 
 def _shape(extents: list[int | str]) -> tuple[int, ...]:

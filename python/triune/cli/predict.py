@@ -68,9 +68,6 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("-v", "--verbose", action="store_true", help="show progress even if this is no terminal")
     images = add_image_options(parser)
     images.add_argument(
-        "--imagenet", action="store_true", help="crop, mean and deviation as for networks trained on ImageNet"
-    )
-    images.add_argument(
         "--reducing-gap",
         metavar="X",
         type=finite,
@@ -81,7 +78,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from triune import Session
-    from triune.batch import Preprocess, predict
+    from triune.batch import predict
     from triune.batch._predict import files_of
     from triune.batch._tables import write_text
 
@@ -89,8 +86,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.output != "-" and Path(options.output).suffix.lower().removeprefix(".") not in KINDS:
         raise ValueError(f"--output: expected a name that ends in .{', .'.join(KINDS)}, or -, got {options.output}")
     session = Session(options.model)
-    stored = ModelInfo(Preprocess.imagenet()) if options.imagenet else session.info
-    how = replace(chosen(options, stored, session.inputs), reducing_gap=options.reducing_gap)
+    how = replace(chosen(options, session.info, session.inputs), reducing_gap=options.reducing_gap)
     plain = how == chosen(argparse.Namespace(), ModelInfo(), session.inputs)
     # Of a model of arrays, options that say how pictures become inputs are an error.
     arrays = plain and (len(session.inputs) != 1 or how.frame(*session.inputs[0]) is None)

@@ -285,7 +285,10 @@ def _rows(name: str, value: Any, labels: Sequence[str] | None, stored: Sequence[
     if value.ndim < 2 or value.shape[1] < 2 or value[0].size != value.shape[1]:
         return
     if labels is not None and len(labels) != value.shape[1]:
-        raise ValueError(f"--labels: expected {value.shape[1]} lines, one per class of {name!r}, got {len(labels)}")
+        from triune._model_info import other_count
+
+        given = other_count(value.shape[1], len(labels))
+        raise ValueError(f"--labels: expected {value.shape[1]}, one per class of {name!r}, {given}")
     if labels is None and len(stored) == value.shape[1]:
         labels = stored
     for row in value.reshape(value.shape[:2]):

@@ -92,6 +92,15 @@ class LiteNetwork(Configured):
     It is a context manager, which lets go of the model in the end.
 
     Raises RuntimeError if the configuration names what there is not.
+
+    Examples:
+        >>> import numpy as np
+        >>> from triune.megenginelite import LiteNetwork
+        >>> from triune.models import DIGITS_F32
+        >>> network = LiteNetwork()
+        >>> network.load(DIGITS_F32)  # or a .mge, a .lite
+        >>> network.get_all_input_name(), network.get_all_output_name()
+        (['image'], ['logits'])
     """
 
     def __init__(self, config: LiteConfig | None = None, io: LiteNetworkIO | None = None) -> None:
@@ -132,6 +141,15 @@ class LiteNetwork(Configured):
         Raises FileNotFoundError, AssertionError if `file` is neither, RuntimeError if the model is damaged, encrypted by
         other means, holds an operator that does not run here (it is named), or the configuration does not fit; for
         LITE_NPU, if no operators of the model are of 8 bits; MemoryError if it needs more memory at once than there is.
+
+        Examples:
+            >>> import numpy as np
+            >>> from triune.megenginelite import LiteNetwork
+            >>> from triune.models import DIGITS_F32
+            >>> network = LiteNetwork()
+            >>> network.load(DIGITS_F32)  # or a .mge, a .lite
+            >>> network.get_all_output_name()
+            ['logits']
         """
         self._settle()
         with self._lock:
@@ -282,6 +300,18 @@ class LiteNetwork(Configured):
 
         Raises RuntimeError if no model is loaded, an input has another element type than the model's, or a shape that the
         model does not take; and what a start callback raises.
+
+        Examples:
+            >>> import numpy as np
+            >>> from triune.megenginelite import LiteNetwork
+            >>> from triune.models import DIGITS_F32
+            >>> network = LiteNetwork()
+            >>> network.load(DIGITS_F32)  # or a .mge, a .lite
+            >>> network.get_io_tensor("image").set_data_by_copy(np.zeros((1, 1, 8, 8), np.float32))
+            >>> network.forward()
+            >>> network.wait()
+            >>> network.get_io_tensor("logits").to_numpy().shape
+            (1, 10)
         """
         if self._flag.dirty:
             self._forward()

@@ -74,6 +74,14 @@ class LiteTensor:
     has to share some.
 
     Raises RuntimeError if there is no such device.
+
+    Examples:
+        >>> import numpy as np
+        >>> from triune.megenginelite import LiteLayout, LiteTensor
+        >>> tensor = LiteTensor(LiteLayout([2, 3], "float32"))
+        >>> tensor.set_data_by_copy(np.ones((2, 3), np.float32))
+        >>> float(tensor.to_numpy().sum())
+        6.0
     """
 
     # What most tensors have, or start with.

@@ -252,6 +252,13 @@ def explore(
     has none, an ellipsis leads nowhere, or the device's time is not modelled; subclasses of RuntimeError if the model
     or a device file cannot be read, the model cannot be compiled, a key
     or value is wrong, or a package does not fit.
+
+    Examples:
+        >>> from triune.models import DIGITS_INT8
+        >>> from triune.profiling import explore
+        >>> designs = explore(DIGITS_INT8, {"array": ["16x16", "32x32"]}, device="zg330")
+        >>> len(designs.designs)
+        2
     """
     path = Path(model)
     if not costs or len(set(costs)) < len(costs) or not set(costs) <= set(COSTS):

@@ -525,6 +525,14 @@ def profile(package: str | os.PathLike[str], *, clock_mhz: int | None = None) ->
 
     Nothing is run. `clock_mhz` defaults to the device's. Raises a subclass of RuntimeError if the package cannot be read,
     the device has no such clock, or its memory does not hold the program; ValueError if its time is not modelled.
+
+    Examples:
+        >>> import triune
+        >>> from triune.models import DIGITS_INT8
+        >>> from triune.profiling import profile
+        >>> times = profile(triune.compile(DIGITS_INT8, target="zg330", output="package"))
+        >>> len(times.operators), times.cycles > 100_000
+        (7, True)
     """
     check_clock(clock_mhz)
     path = Path(package)

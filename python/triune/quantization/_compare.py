@@ -197,6 +197,14 @@ def compare(
     Raises ValueError if there are no inputs, `ArgumentError` if there are fewer than two models, one is no such model, or they
     have no output in common; `FileError`; ImportError without the extra ``onnx``. What the iterator of inputs raises passes
     through.
+
+    Examples:
+        >>> import triune
+        >>> from triune.models import DIGITS_F32, DIGITS_INT8, digits_held_out
+        >>> scans = digits_held_out()[0].transpose(0, 3, 1, 2)
+        >>> print(triune.compare(DIGITS_F32, DIGITS_INT8, inputs=[{"image": scan[None]} for scan in scans[:20]]))
+        20 samples
+        ...
     """
     if len(models) < 2:
         raise ArgumentError(f"models: expected two or more, got {len(models)}")

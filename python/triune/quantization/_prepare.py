@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ __all__ = ["prepare"]
 
 _OPSET = 13
 """The first operator set with a scale per channel."""
+
+_ONNX = ("", "ai.onnx")
+"""ONNX's own domain, as it is spelled."""
 
 _IR_VERSION = 4
 """The first version of files whose initializers need not be inputs."""
@@ -41,6 +45,7 @@ def prepare(source: Path, scratch: Path, outputs: Sequence[str] = ()) -> Any:
     old = any(entry.domain in ("", "ai.onnx") and entry.version < _OPSET for entry in model.opset_import)
     if old:
         model = onnx.version_converter.convert_version(model, _OPSET)
+    _lower(model)
     if outputs:
         extract_outputs(model, outputs)
     constants = {tensor.name for tensor in model.graph.initializer}
@@ -69,6 +74,62 @@ def prepare(source: Path, scratch: Path, outputs: Sequence[str] = ()) -> Any:
         # Everything that is said of a node says its name.
         node.name = node.name or unused(f"{node.op_type}_{index}", names)
     return prepared
+
+
+def _lower(model: Any) -> None:
+    """Let a model of an operator set that onnxruntime does not know yet, as `onnx.helper` makes them, say an older one if in that
+    all its operators are defined as they are in its own.
+    """
+    import onnx
+
+    version = next((entry.version for entry in model.opset_import if entry.domain in _ONNX), None)
+    if version is None or _is_known(version):
+        return
+    nodes = [
+        *_all_nodes(model.graph.node),
+        *(each for function in model.functions for each in _all_nodes(function.node)),
+    ]
+    since = [_OPSET]
+    for node in nodes:
+        if node.domain in _ONNX and (node.domain, node.op_type) not in {(f.domain, f.name) for f in model.functions}:
+            try:
+                since.append(onnx.defs.get_schema(node.op_type, version, "").since_version)
+            except onnx.defs.SchemaError:
+                # Whoever runs the model says that there is no such operator.
+                return
+    for entries in (model.opset_import, *(function.opset_import for function in model.functions)):
+        for entry in entries:
+            if entry.domain in _ONNX:
+                entry.version = min(entry.version, max(since))
+
+
+def _all_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
+    """Yield nodes, and those of the graphs in them."""
+    for node in nodes:
+        yield node
+        for each in node.attribute:
+            for graph in (each.g, *each.graphs):
+                yield from _all_nodes(graph.node)
+
+
+@lru_cache
+def _is_known(version: int) -> bool:
+    """Say whether onnxruntime has the quantizers of an operator set."""
+    from onnx import TensorProto, helper
+
+    values = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [1]),
+        helper.make_tensor_value_info("s", TensorProto.FLOAT, []),
+    ]
+    result = helper.make_tensor_value_info("y", TensorProto.UINT8, [1])
+    graph = helper.make_graph([helper.make_node("QuantizeLinear", ["x", "s"], ["y"])], "known", values, [result])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)], ir_version=8)
+    try:
+        session(model, optimized=False)
+    except Exception:
+        # onnxruntime's own exceptions, which are many.
+        return False
+    return True
 
 
 def _find_types(model: Any) -> None:

@@ -160,6 +160,13 @@ def quantize(
     if `model` is no ONNX model, or an option or a name is wrong; `FileError` if a file cannot be read or written;
     `UnsupportedError` if the model cannot be quantized; ImportError without the extra ``onnx``. What the iterator of samples
     raises passes through. Whatever is raised, `output` is as it was.
+
+    Examples:
+        >>> import triune
+        >>> from triune.models import DIGITS_F32, digits_held_out
+        >>> scans = digits_held_out()[0].transpose(0, 3, 1, 2)
+        >>> samples = [{"image": scan[None]} for scan in scans[:100]]
+        >>> result = triune.quantize(DIGITS_F32, calibration=samples, output="digits_int8.onnx")
     """
     options = QuantizationOptions(
         method=method,

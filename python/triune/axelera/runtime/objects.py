@@ -135,7 +135,18 @@ class Object:
 
 
 class Context(Object):
-    """The root of all objects of the runtime: finds devices, sets them, connects to them, loads models."""
+    """The root of all objects of the runtime: finds devices, sets them, connects to them, loads models.
+
+    Examples:
+        >>> import triune
+        >>> from triune.axelera.runtime import Context
+        >>> from triune.models import DIGITS_INT8
+        >>> package = triune.compile(DIGITS_INT8, target="metis", output="digits")
+        >>> with Context() as context:
+        ...     model = context.load_model(package / "model.json")
+        ...     print([device.board_type.name for device in context.list_devices()], model.inputs()[0].shape)
+        ['pcie'] (1, 10, 16, 4)
+    """
 
     def __init__(self) -> None:
         """Open the runtime."""
@@ -145,6 +156,13 @@ class Context(Object):
         """List all devices on the system.
 
         Raises `InvalidConfiguration` if the description of the virtual cards is wrong.
+
+        Examples:
+            >>> from triune.axelera.runtime import Context
+            >>> with Context() as context:
+            ...     for device in context.list_devices():
+            ...         print(device.name, device.subdevice_count)
+            metis-0:1:0 4
         """
         self._live()
         return [_device_info(card) for card in _cards()]
@@ -210,6 +228,12 @@ class Context(Object):
 
         Raises `DeviceInUse` if too few sub-devices are free, `ConnectionError` if there is no device at all,
         `InvalidArgument` if there is no such device or it has too few sub-devices.
+
+        Examples:
+            >>> from triune.axelera.runtime import Context
+            >>> with Context() as context, context.device_connect(None, 2) as connection:
+            ...     print(len(context.list_devices()))
+            1
         """
         self._live()
         count = _integer("num_sub_devices", num_sub_devices)
@@ -249,6 +273,16 @@ class Context(Object):
 
         Raises `InvalidArgument` if the file is missing or damaged, or the ``manifest.json`` beside it says something else than
         it; `IncompatibleDevice` if the vendor's compiler wrote it: such models hold machine code that only the chip runs.
+
+        Examples:
+            >>> import triune
+            >>> from triune.axelera.runtime import Context
+            >>> from triune.models import DIGITS_INT8
+            >>> package = triune.compile(DIGITS_INT8, target="metis", output="digits")
+            >>> with Context() as context:
+            ...     info = context.load_model(package / "model.json").outputs()[0]
+            ...     print(info.name, info.dtype, info.unpadded_shape)
+            logits int8 (1, 1, 1, 10)
         """
         self._live()
         try:
@@ -307,6 +341,15 @@ class Connection(Object):
         Raises `InvalidArgument` if a property is unknown or out of range, or too few sub-devices of the connection are
         free; `Pending` while a changed clock has not locked; `IncompatibleDevice` if the model is for another device or
         does not fit its memory.
+
+        Examples:
+            >>> import numpy as np, triune
+            >>> from triune.axelera.runtime import Context
+            >>> from triune.models import DIGITS_INT8
+            >>> package = triune.compile(DIGITS_INT8, target="metis", output="digits")
+            >>> with Context() as context:
+            ...     model = context.load_model(package / "model.json")
+            ...     instance = context.device_connect().load_model_instance(model, device_profiling=True)
         """
         self._live()
         if not isinstance(model, Model):
@@ -441,6 +484,20 @@ class ModelInstance(Object):
         Other Python threads go on meanwhile. Calls from several threads run one after the other.
 
         Raises `InvalidArgument` if an array or descriptor does not fit, naming it, what was expected and what came.
+
+        Examples:
+            >>> import numpy as np, triune
+            >>> from triune.axelera.runtime import Context
+            >>> from triune.models import DIGITS_INT8
+            >>> package = triune.compile(DIGITS_INT8, target="metis", output="digits")
+            >>> with Context() as context:
+            ...     model = context.load_model(package / "model.json")
+            ...     instance = context.device_connect().load_model_instance(model)
+            ...     inputs = [np.zeros(info.shape, info.dtype) for info in model.inputs()]
+            ...     outputs = [np.empty(info.shape, info.dtype) for info in model.outputs()]
+            ...     instance.run(inputs, outputs)
+            ...     print(outputs[0].dtype, outputs[0].shape)
+            int8 (1, 1, 1, 64)
         """
         if self._released:
             self._live()
@@ -483,6 +540,16 @@ class ModelInstance(Object):
 
         Cycles of the whole run are always there, those per operator with ``device_profiling``, times with
         ``host_profiling``. ``print(instance.profile())`` shows a table.
+
+        Examples:
+            >>> import numpy as np, triune
+            >>> from triune.axelera.runtime import Context
+            >>> from triune.models import DIGITS_INT8
+            >>> package = triune.compile(DIGITS_INT8, target="metis", output="digits")
+            >>> with Context() as context:
+            ...     model = context.load_model(package / "model.json")
+            ...     print(context.device_connect().load_model_instance(model).profile())
+            one run: ... cycles = ... µs at 800 MHz (modelled)
         """
         self._live()
         try:

@@ -157,6 +157,16 @@ class FileForms:
         """Return the network of a JSON file, without the data of its parameters.
 
         Raises Error if the file cannot be read, or is no network of a version that is known.
+
+        Examples:
+            >>> import triune
+            >>> from triune.icraft import xir
+            >>> from triune.models import DIGITS_INT8
+            >>> package = triune.compile(DIGITS_INT8, target="zg330", format="icraft", output="networks")
+            >>> network = xir.Network.CreateFromJsonFile("networks/digits_int8_ZG.json")
+            >>> network.loadParamsFromFile("networks/digits_int8_ZG.raw")
+            >>> network.name, network.outputs()[0].tensorType().shape
+            ('digits_int8', [1, 10])
         """
         from triune.icraft._xir.codec import network_of
 

@@ -92,6 +92,10 @@ class Device(ObjectRef):
         empty URL is ``axi://zg330``, or what the environment variable TRIUNE_ICRAFT_DEVICE names.
 
         Raises InternalError naming the protocol, device or parameter that there is not, or why there is no connection.
+
+        Examples:
+            >>> from triune.icraft.xrt import Device
+            >>> board = Device.Open("axi://zg330aiu")  # or socket://zg330aiu@127.0.0.1:9981, behind triune serve
         """
         from triune.icraft._xrt.opening import open_device
 

@@ -98,6 +98,20 @@ class Session(ObjectRef):
         `devices` has one for each class. A `Network` stands for the view of all its operations.
 
         Raises InternalError if an operation is supported by none (all of them are named), or the lists' lengths differ.
+
+        Examples:
+            >>> import numpy as np, triune
+            >>> from triune.icraft import xir
+            >>> from triune.icraft.host_backend import HostBackend
+            >>> from triune.icraft.xrt import Device, HostDevice, Session, Tensor
+            >>> from triune.icraft.zg330backend import ZG330Backend
+            >>> from triune.models import DIGITS_INT8, digits_held_out
+            >>> package = triune.compile(DIGITS_INT8, target="zg330", format="icraft", output="networks")
+            >>> network = xir.Network.CreateFromJsonFile("networks/digits_int8_ZG.json")
+            >>> network.loadParamsFromFile("networks/digits_int8_ZG.raw")
+            >>> devices = [Device.Open("axi://zg330aiu"), HostDevice.Default()]
+            >>> session = Session.Create([ZG330Backend, HostBackend], network, devices)
+            >>> session.apply()
         """
         return Session.CreateByOrder(network, [made(backend_type) for backend_type in backend_types], devices)
 
@@ -268,6 +282,23 @@ class Session(ObjectRef):
         one.
 
         Raises InternalError before `apply`, if a tensor's shape or type is not the network's, and what operations raise.
+
+        Examples:
+            >>> import numpy as np, triune
+            >>> from triune.icraft import xir
+            >>> from triune.icraft.host_backend import HostBackend
+            >>> from triune.icraft.xrt import Device, HostDevice, Session, Tensor
+            >>> from triune.icraft.zg330backend import ZG330Backend
+            >>> from triune.models import DIGITS_INT8, digits_held_out
+            >>> package = triune.compile(DIGITS_INT8, target="zg330", format="icraft", output="networks")
+            >>> network = xir.Network.CreateFromJsonFile("networks/digits_int8_ZG.json")
+            >>> network.loadParamsFromFile("networks/digits_int8_ZG.raw")
+            >>> devices = [Device.Open("axi://zg330aiu"), HostDevice.Default()]
+            >>> session = Session.Create([ZG330Backend, HostBackend], network, devices)
+            >>> session.apply()
+            >>> (logits,) = session.forward([Tensor(digits_held_out()[0][:1], xir.Layout("NHWC"))])
+            >>> int(np.array(logits).argmax())
+            7
         """
         self._ready("forward")
         self._walls, self._excess = {}, 0.0

@@ -44,6 +44,14 @@ class Tensor(ObjectRef):
 
     ``numpy.asarray(tensor)`` is a view of a tensor on the host in its stored type; formats that numpy lacks (bf16) are
     unsigned integers of their size.
+
+    Examples:
+        >>> import numpy as np
+        >>> from triune.icraft import xir
+        >>> from triune.icraft.xrt import Tensor
+        >>> tensor = Tensor(np.zeros((1, 8, 8, 3), np.float32), xir.Layout("NHWC"))
+        >>> tensor.dtype().shape, np.array(tensor).shape
+        ([1, 8, 8, 3], (1, 8, 8, 3))
     """
 
     type_key: ClassVar[str] = "icraft::xrt::TensorNode"
