@@ -134,7 +134,10 @@ impl Network {
                 return Err(failure(format!("the thread affinity callback gave {code}")));
             }
         }
-        inner.loaded()?.run()?;
+        let own_outputs = inner.own_outputs();
+        let loaded = inner.loaded()?;
+        loaded.run(own_outputs)?;
+        loaded.dump()?;
         inner.ran = true;
         Ok(())
     }
@@ -169,9 +172,12 @@ pub(crate) extern "C" fn LITE_wait(network: Handle) -> c_int {
         network.settle()?;
         let finish = {
             let mut inner = network.state.lock()?;
-            let finish = inner.finish.filter(|_| inner.ran);
-            inner.ran = false;
+            let ran = std::mem::take(&mut inner.ran);
+            let finish = inner.finish.filter(|_| ran);
             let loaded = inner.loaded()?;
+            if ran {
+                loaded.write_profile()?;
+            }
             finish.map(|callback| Called::new(callback, &loaded.outputs))
         };
         finish.map_or(Ok(()), |finish| finish.call("finish"))
@@ -211,6 +217,11 @@ fn set_apart(network: Handle, callback: Option<Async>) -> c_int {
     with(network, |inner| {
         if callback.is_some() && inner.inplace() {
             return Err(failure("an async callback and inplace mode exclude each other"));
+        }
+        if callback.is_some() && inner.own_outputs() {
+            return Err(failure(
+                "an async callback and force_output_use_user_specified_memory exclude each other",
+            ));
         }
         inner.apart = callback;
         Ok(())
