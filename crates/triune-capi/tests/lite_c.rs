@@ -153,8 +153,6 @@ fn models_are_read_in_all_forms() {
 
 const LOOKED: &[&str] = &[
     "no model is loaded",
-    "no model is loaded",
-    "no model is loaded",
     "profile_json_file_path: expected a path, got NULL",
     "enable_io_txt_dump: cannot write gone/all.txt: there is no folder gone",
     "enable_io_bin_dump: there is no directory 'gone': make it first",

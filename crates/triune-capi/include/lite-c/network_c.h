@@ -149,10 +149,11 @@ LITE_API int LITE_get_discrete_tensor(
 LITE_API int LITE_set_memory_allocator(
     LiteNetwork network, const LiteAllocate allocate_fun, const LiteFree free_fun);
 
-/* Of the model that is loaded: times at each LITE_wait behind a run, all results of each run, the plan for the layouts of now. */
+/* Before or after a model is loaded, for all that are: times at each LITE_wait behind a run, all results of each run. */
 LITE_API int LITE_enable_profile_performance(LiteNetwork network, const char* profile_json_file_path);
 LITE_API int LITE_enable_io_txt_dump(LiteNetwork network, const char* io_txt_out_file);
 LITE_API int LITE_enable_io_bin_dump(LiteNetwork network, const char* io_bin_out_dir);
+/* The plan for the layouts that the inputs have now. */
 LITE_API int LITE_get_static_memory_alloc_info(LiteNetwork network, const char* log_dir);
 
 #ifdef __cplusplus

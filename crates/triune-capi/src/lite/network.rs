@@ -58,6 +58,7 @@ pub(super) struct Inner {
     pub(super) allocator: Option<Allocator>,
     /// Whether there was a run that nobody waited for.
     pub(super) ran: bool,
+    pub(super) looks: Looks,
 }
 
 pub(super) struct Loaded {
@@ -70,7 +71,6 @@ pub(super) struct Loaded {
     pub(super) bytes: Option<Arc<[u8]>>,
     /// The input whose samples are tensors of their own, if any.
     pub(super) discrete: Option<Discrete>,
-    pub(super) looks: Looks,
 }
 
 /// An input or output of the model, and its tensor.
@@ -116,6 +116,7 @@ impl Inner {
             affinity: None,
             allocator: None,
             ran: false,
+            looks: Looks::default(),
         })
     }
 
@@ -157,8 +158,8 @@ impl Inner {
             .iter()
             .map(|info| port(info, wanted, place, None, false))
             .collect::<Result<Vec<_>, _>>()?;
-        let looks = Looks::default();
-        let mut loaded = Loaded { session, inputs, outputs, extra, bytes, discrete: None, looks };
+        let mut loaded = Loaded { session, inputs, outputs, extra, bytes, discrete: None };
+        loaded.session.profile(self.looks.times());
         if let Some(name) = &settings.discrete {
             loaded.discrete = Some(Discrete::of(name, &loaded.inputs, place)?);
         }

@@ -135,9 +135,8 @@ impl Network {
             }
         }
         let own_outputs = inner.own_outputs();
-        let loaded = inner.loaded()?;
-        loaded.run(own_outputs)?;
-        loaded.dump()?;
+        inner.loaded()?.run(own_outputs)?;
+        inner.dump()?;
         inner.ran = true;
         Ok(())
     }
@@ -174,10 +173,10 @@ pub(crate) extern "C" fn LITE_wait(network: Handle) -> c_int {
             let mut inner = network.state.lock()?;
             let ran = std::mem::take(&mut inner.ran);
             let finish = inner.finish.filter(|_| ran);
-            let loaded = inner.loaded()?;
             if ran {
-                loaded.write_profile()?;
+                inner.write_profile()?;
             }
+            let loaded = inner.loaded()?;
             finish.map(|callback| Called::new(callback, &loaded.outputs))
         };
         finish.map_or(Ok(()), |finish| finish.call("finish"))

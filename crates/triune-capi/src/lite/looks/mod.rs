@@ -22,11 +22,11 @@ use self::{
 };
 use super::{
     failure::{Failure, failure, path},
-    network::{Loaded, with},
+    network::{Inner, Loaded, with},
     types::Handle,
 };
 
-/// What is looked at, of the model that is loaded: another one has to be asked anew.
+/// What is looked at, of every model that is loaded.
 #[derive(Default)]
 pub(super) struct Looks {
     /// Where the times of a run go when it has been waited for.
@@ -35,25 +35,36 @@ pub(super) struct Looks {
     dumps: Vec<Dump>,
 }
 
-impl Loaded {
+impl Looks {
+    /// Whether operators are to be timed.
+    pub(super) fn times(&self) -> bool {
+        self.profile.is_some()
+    }
+}
+
+impl Inner {
     /// Writes the results of the run that has just been.
     pub(super) fn dump(&mut self) -> Result<(), Failure> {
         if self.looks.dumps.is_empty() {
             return Ok(());
         }
-        let shapes = self.shapes()?;
-        let mut operands = self.operands()?;
-        let results = self.session.trace(&operands.refs(&self.inputs, &shapes)?)?;
+        let loaded = self.loaded()?;
+        let shapes = loaded.shapes()?;
+        let mut operands = loaded.operands()?;
+        let results = loaded.session.trace(&operands.refs(&loaded.inputs, &shapes)?)?;
         self.looks.dumps.iter().try_for_each(|dump| dump.take(&results))
     }
 
     /// Writes the times of the run that has been waited for.
-    pub(super) fn write_profile(&self) -> Result<(), Failure> {
-        let Some(file) = &self.looks.profile else { return Ok(()) };
-        let content = profile::content(self.session.outline(), &self.session.operator_times());
-        write("enable_profile_performance", file, pretty(&content).as_bytes())
+    pub(super) fn write_profile(&mut self) -> Result<(), Failure> {
+        let Some(file) = self.looks.profile.clone() else { return Ok(()) };
+        let session = &self.loaded()?.session;
+        let content = profile::content(session.outline(), &session.operator_times());
+        write("enable_profile_performance", &file, pretty(&content).as_bytes())
     }
+}
 
+impl Loaded {
     fn write_memory(&mut self, folder: &Path) -> Result<(), Failure> {
         const WHAT: &str = "get_static_memory_alloc_info";
         let shapes = self.shapes()?;
@@ -109,9 +120,10 @@ pub(crate) unsafe extern "C" fn LITE_enable_profile_performance(
     with(network, |inner| {
         // SAFETY: the caller's promise.
         let file = unsafe { path("profile_json_file_path", profile_json_file_path) }?;
-        let loaded = inner.loaded()?;
-        loaded.session.profile(true);
-        loaded.looks.profile = Some(file.to_owned());
+        if let Some(loaded) = &mut inner.loaded {
+            loaded.session.profile(true);
+        }
+        inner.looks.profile = Some(file.to_owned());
         Ok(())
     })
 }
@@ -128,8 +140,7 @@ pub(crate) unsafe extern "C" fn LITE_enable_io_txt_dump(
     with(network, |inner| {
         // SAFETY: the caller's promise.
         let file = unsafe { path("io_txt_out_file", io_txt_out_file) }?;
-        let loaded = inner.loaded()?;
-        loaded.looks.dumps.push(Dump::text(file)?);
+        inner.looks.dumps.push(Dump::text(file)?);
         Ok(())
     })
 }
@@ -146,8 +157,7 @@ pub(crate) unsafe extern "C" fn LITE_enable_io_bin_dump(
     with(network, |inner| {
         // SAFETY: the caller's promise.
         let folder = unsafe { path("io_bin_out_dir", io_bin_out_dir) }?;
-        let loaded = inner.loaded()?;
-        loaded.looks.dumps.push(Dump::binary(folder)?);
+        inner.looks.dumps.push(Dump::binary(folder)?);
         Ok(())
     })
 }
