@@ -130,6 +130,50 @@ def test_boxes() -> None:
         op.decode_detections("detr", 3)(raw)
 
 
+def test_boxes_of_heads() -> None:
+    """What a detector cut at its last convolutions gives: by loops over places, sides and bins."""
+    random, classes, bins = np.random.default_rng(2), 3, 4
+    strides = {8: (4, 6), 16: (2, 3)}
+    sides = {
+        stride: random.normal(0, 2, (1, 4 * bins, *extents)).astype(np.float32) for stride, extents in strides.items()
+    }
+    scores = {
+        stride: random.normal(-1, 2, (1, classes, *extents)).astype(np.float32) for stride, extents in strides.items()
+    }
+    wanted = []
+    for stride, (height, width) in strides.items():
+        for y, x in np.ndindex(height, width):
+            logits = scores[stride][0, :, y, x]
+            score = 1 / (1 + np.exp(-logits.max()))
+            if score < 0.5:
+                continue
+            distances = []
+            for side in range(4):
+                weights = np.exp(sides[stride][0, side * bins : (side + 1) * bins, y, x].astype(np.float64))
+                distances.append(sum(bin * weight for bin, weight in enumerate(weights)) / weights.sum())
+            left, top, right, bottom = distances
+            corners = [x + 0.5 - left, y + 0.5 - top, x + 0.5 + right, y + 0.5 + bottom]
+            wanted.append([*(corner * stride for corner in corners), score, logits.argmax()])
+    assert 3 < len(wanted) < 30
+    decode = op.decode_detections(algo="yolo11", num_classes=classes, confidence_threshold=0.5)
+    rows = decode(sides[8], sides[16], scores[8], scores[16])
+    np.testing.assert_allclose(rows, wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(decode(scores[16], sides[16], sides[8], scores[8]), rows)
+    # A picture that was brought to the model's size says what the strides are.
+    picture = np.zeros((300, 450, 3), np.uint8)
+    with op.frame_context(picture):
+        assert op.letterbox(96, 64)(picture).shape == (64, 96, 3)
+        np.testing.assert_allclose(
+            decode(sides[8], sides[16], scores[8], scores[16])[:, :4], 2 * rows[:, :4], rtol=1e-5
+        )
+    with pytest.raises(InvalidArgument, match=r"one output with 3 classes, or for each.*\(16, 4, 6\), \(16, 2, 3\)"):
+        decode(sides[8], sides[16])
+    with pytest.raises(InvalidArgument, match="expected one output for algo 'yolov5', got 2"):
+        op.decode_detections("yolov5", classes)(sides[8], scores[8])
+    with pytest.raises(InvalidArgument, match="expected one output for algo 'yolov5', got 0"):
+        op.decode_detections("yolov5", classes)()
+
+
 @pytest.mark.parametrize(("height", "width"), [(480, 640), (640, 480), (100, 333), (640, 640)])
 def test_boxes_come_back_to_the_picture(height: int, width: int) -> None:
     boxes = np.array([[1, 2, width - 3, height - 4, 0.75, 0], [width / 2, 0, width, height / 3, 0.5, 2]], np.float32)

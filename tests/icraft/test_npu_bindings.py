@@ -12,7 +12,7 @@ from npu_networks import BACKENDS, SUFFIXES, compiled, expected, image, on_host,
 from triune.icraft import buyibackend, zg330backend
 from triune.icraft.host_backend import HostBackend
 from triune.icraft.xir import InternalError, Network
-from triune.icraft.xrt import Backend, HostDevice, Session, Tensor
+from triune.icraft.xrt import Backend, Device, HostDevice, Session, Tensor
 from triune.icraft.zg330backend import SegmentType
 
 Folders = dict[str, Path]
@@ -194,3 +194,42 @@ def test_logs_have_times_of_both_backends_without_a_profile(
     # What goes to the board, and what the last conversion reads there; between operators of the host nothing is copied.
     assert copied == ["HardOp(Merged)", "Cast"]
     assert made.timeProfileResults() == {}
+
+
+@pytest.mark.parametrize("target", ["zg330", "buyi"])
+def test_sessions_are_bound_and_applied_without_a_board_as_in_the_manual(digits: Folders, target: str) -> None:
+    """Section 1.1 of the vendor's XRT manual: a host and a null device for an accelerator's backend and the host's."""
+    network, backend = compiled(digits, target), BACKENDS[target]
+    hard = [op.op_id for op in network.ops if op.typeKey() == "icraft::xir::HardOpNode"]
+    rest = [op.op_id for op in network.ops if op.op_id not in hard]
+    bound = Session.Create([backend, HostBackend], network.view(0), [HostDevice.Default(), Device()])
+    ordered = Session.CreateByOrder(
+        network.view(0), [backend.Init(), HostBackend.Init()], [HostDevice.Default(), Device()]
+    )
+    host = Backend.Create(HostBackend, network.view(rest), HostDevice.Default())
+    board = Backend.Create(backend, network.view(hard), Device())
+    made = Session.CreateWithBackends(network.view(0), [host, board])
+    with_board = Session.Create([backend, HostBackend], network.view(0), [opened(target), HostDevice.Default()])
+    with_board.apply()
+    for session in (bound, ordered, made):
+        session.apply()
+        bindings = session.backendBindings()
+        assert all(bindings[op_id].is_type(backend) for op_id in hard)
+        assert bindings[rest[0]].is_type(HostBackend)
+        own = next(one for one in session.backends if one.is_type(backend))
+        # What is deployed is what a board would have.
+        segments = {kind: segment.byte_size for kind, segment in own.logic_segment_map.items()}
+        assert segments == {
+            kind: segment.byte_size for kind, segment in with_board.backends[0].logic_segment_map.items()
+        }
+        with pytest.raises(InternalError, match=r"11014.*was given no board.*Device.Open\('axi://"):
+            session.forward([image(network)])
+
+
+@pytest.mark.parametrize("target", ["zg330", "buyi"])
+def test_a_board_of_another_kind_is_no_stand_in(digits: Folders, target: str) -> None:
+    network, other = compiled(digits, target), opened("buyi" if target == "zg330" else "zg330")
+    with pytest.raises(InternalError, match=r"11014.*computes on devices of"):
+        Session.Create([BACKENDS[target], HostBackend], network.view(0), [other, HostDevice.Default()])
+    with pytest.raises(InternalError, match=r"11014.*HostBackend computes on the host"):
+        Session.Create([BACKENDS[target], HostBackend], network.view(0), [HostDevice.Default(), opened(target)])

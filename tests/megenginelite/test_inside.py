@@ -220,3 +220,22 @@ def test_memory(network: LiteNetwork, flexible: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RuntimeError, match="get_static_memory_alloc_info"):
         network.get_static_memory_alloc_info(tmp_path / "file")
+
+
+def test_looking_may_be_asked_for_before_a_model_is_loaded(classifier: Path, tmp_path: Path) -> None:
+    """As the vendor's Rust binding does; and it stays for the next model."""
+    network = LiteNetwork()
+    (tmp_path / "bin").mkdir()
+    network.enable_profile_performance(tmp_path / "profile.json")
+    network.io_txt_dump(tmp_path / "io.txt")
+    network.io_bin_dump(tmp_path / "bin")
+    counts = []
+    for _ in range(2):
+        network.load(classifier)
+        network.get_io_tensor("data").set_data_by_copy(models.image())
+        run(network)
+        counts.append(len(BLOCK.findall((tmp_path / "io.txt").read_text())))
+        assert json.loads((tmp_path / "profile.json").read_text())["profiler"]["device"]
+        (tmp_path / "profile.json").unlink()
+    assert counts[1] == 2 * counts[0] > 0
+    assert any((tmp_path / "bin").iterdir())

@@ -65,8 +65,6 @@ def test_before_a_model_is_loaded(adder: Path) -> None:
         lambda: network.share_weights_with(LiteNetwork()),
         lambda: network.share_runtime_memroy(LiteNetwork()),
         lambda: network.share_runtime_memroy(network),
-        lambda: network.enable_profile_performance("x"),
-        lambda: network.io_txt_dump("x"),
         lambda: network.io_bin_dump("x"),
         network.get_static_memory_alloc_info,
         lambda: network.dump_layout_transform_model("x"),

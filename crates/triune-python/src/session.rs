@@ -6,7 +6,6 @@ mod source;
 mod state;
 
 use std::{
-    collections::HashMap,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -20,8 +19,8 @@ use triune::internals::{
         cancel::{self, NoLock},
     },
     runtime::{
-        self, Dim, Model, ModelOptions, Outline, OutlineNode, OutlineValue, Profile, SessionOptions,
-        TensorMut, ValueInfo, ValueKind, ValueRef, Variable, target,
+        self, Dim, Model, ModelOptions, Outline, OutlineNode, Profile, SessionOptions, TensorMut, ValueInfo,
+        ValueKind, ValueRef, Variable, target,
     },
     tensor::{DType, MAX_RANK, Shape},
 };
@@ -81,9 +80,6 @@ type Traced<'py> = (String, &'static str, Vec<String>, Bound<'py, PyAny>);
 
 /// Name, operator, names of its operands and results, arithmetic.
 type Outlined = (String, &'static str, Vec<String>, Vec<String>, Option<u64>);
-
-/// Dtype, shape, whether it is a constant.
-type OutlinedValue = (&'static str, Vec<usize>, bool);
 
 #[pymethods]
 impl Session {
@@ -410,19 +406,20 @@ impl Session {
     /// depend on data: what has been compiled, and what ran since `profile` was asked for.
     ///
     /// Raises `ArgumentError` before the inputs' shapes are known.
-    fn outline(&self, py: Python<'_>) -> PyResult<(Vec<Outlined>, HashMap<String, OutlinedValue>)> {
+    fn outline<'py>(&self, py: Python<'py>) -> PyResult<(Vec<Outlined>, Bound<'py, PyDict>)> {
         let outline = self.work(py, None, |state| {
             let shapes = state.prepared()?;
             // What is planned for is the last plan that was used.
             state.session.prepare(&shapes).map_err(error::runtime)?;
             Ok(state.session.outline())
         })?;
-        Ok(outlined(outline))
+        outlined(py, outline)
     }
 
     /// As `outline`, of the model's own operators, none fused; tensors whose type or extents the file does not say are left out.
-    fn own_outline(&self, py: Python<'_>) -> PyResult<(Vec<Outlined>, HashMap<String, OutlinedValue>)> {
-        Ok(outlined(self.work(py, None, |state| Ok(state.session.own_outline()))?))
+    fn own_outline<'py>(&self, py: Python<'py>) -> PyResult<(Vec<Outlined>, Bound<'py, PyDict>)> {
+        let outline = self.work(py, None, |state| Ok(state.session.own_outline()))?;
+        outlined(py, outline)
     }
 
     /// Whether some operators run on the host, between the parts that have programs.
@@ -634,17 +631,22 @@ impl<'a> Expected<'a> {
     }
 }
 
-/// An outline as Python has it.
-fn outlined(Outline { values, nodes }: Outline) -> (Vec<Outlined>, HashMap<String, OutlinedValue>) {
+/// An outline as Python has it, values in its order.
+fn outlined(
+    py: Python<'_>,
+    Outline { values, nodes }: Outline,
+) -> PyResult<(Vec<Outlined>, Bound<'_, PyDict>)> {
     let names = |positions: Vec<usize>| -> Vec<String> {
         positions.into_iter().map(|position| values[position].name.clone()).collect()
     };
     let node =
         |node: OutlineNode| (node.name, node.kind, names(node.inputs), names(node.outputs), node.operations);
     let nodes = nodes.into_iter().map(node).collect();
-    let value =
-        |value: OutlineValue| (value.name, (value.dtype.name(), value.shape.to_vec(), value.constant));
-    (nodes, values.into_iter().map(value).collect())
+    let by_name = PyDict::new(py);
+    for value in values {
+        by_name.set_item(value.name, (value.dtype.name(), value.shape.to_vec(), value.constant))?;
+    }
+    Ok((nodes, by_name))
 }
 
 fn describe<'py>(py: Python<'py>, info: &ValueInfo) -> PyResult<Described<'py>> {

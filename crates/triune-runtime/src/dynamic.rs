@@ -43,6 +43,8 @@ pub fn run<'a>(
         Op::Hosted(Hosted::Unique(op)) => unique::unique(&at, *op)?,
         Op::Hosted(Hosted::RoiAlign(op)) => vec![regions::align(&at, *op)?],
         Op::Hosted(Hosted::Determinant(_)) => vec![matrix::determinants(&at)?],
+        Op::Hosted(Hosted::Inverse(_)) => vec![matrix::inverses(&at)?],
+        Op::Hosted(Hosted::SingularValues(_)) => vec![matrix::singular_values(&at)?],
         Op::Hosted(Hosted::LinearAttention(op)) => linear_attention::run(&at, *op)?,
         Op::Hosted(Hosted::NGrams(op)) => vec![n_grams::count(&at, op)?],
         Op::Hosted(Hosted::Dictionary(op)) => vec![encoders::translate(&at, op)?],

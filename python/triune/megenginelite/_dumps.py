@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 else:
     from triune.megenginelite._numpy import np
 
-__all__ = ["binary", "text"]
+__all__ = ["Dump", "binary", "text"]
 
 _SHOWN = 5
 """How many elements of a result a text shows."""
@@ -63,7 +63,11 @@ def _named(what: str) -> Iterator[None]:
         raise FileError(f"{what}: {error}") from None
 
 
-def text(native: _native.Session, file: str) -> Callable[[], None]:
+Dump = Callable[["_native.Session"], None]
+"""What writes all results of a session's last run."""
+
+
+def text(file: str) -> Dump:
     """Open a text file, and return what appends all results of a run to it.
 
     Raises RuntimeError if the file cannot be written.
@@ -71,7 +75,7 @@ def text(native: _native.Session, file: str) -> Callable[[], None]:
     with _named("io_txt_dump"):
         write_bytes(file, b"")
 
-    def dump() -> None:
+    def dump(native: _native.Session) -> None:
         variables = _trace(native)
         by_name = {variable.name: variable for variable in variables}
         with _named("io_txt_dump"):
@@ -123,7 +127,7 @@ def _statistics(array: npt.NDArray[Any]) -> str:
     return f"{found} sd={math.sqrt(max(variance, 0)) if math.isfinite(variance) else variance:.3g}"
 
 
-def binary(native: _native.Session, folder: str) -> Callable[[], None]:
+def binary(folder: str) -> Dump:
     """Return what writes all results of a run to a directory, a file for each, named by its number in hexadecimal.
 
     Raises RuntimeError if there is no such directory.
@@ -131,7 +135,7 @@ def binary(native: _native.Session, folder: str) -> Callable[[], None]:
     if not os.path.isdir(folder):
         raise failure(f"io_bin_dump: there is no directory {folder!r}")
 
-    def dump() -> None:
+    def dump(native: _native.Session) -> None:
         variables = _trace(native)
         with _named("io_bin_dump"):
             for variable in variables:

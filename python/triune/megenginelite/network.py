@@ -37,6 +37,8 @@ from triune.megenginelite.tensor import LiteTensor
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
+    from triune.megenginelite._dumps import Dump
+
 
 __all__ = [
     "LiteAsyncCallback",
@@ -126,7 +128,7 @@ class LiteNetwork(Configured):
         # Whether the run under way was stopped.
         self._stopping = False
         self._memory_of: LiteNetwork | None = None
-        self._dumps: list[Callable[[], None]] = []
+        self._dumps: list[Dump] = []
         self._profile_file: str | None = None
         _fork.watch(self)
 
@@ -209,6 +211,8 @@ class LiteNetwork(Configured):
         binding = Binding(native, settings, *requested, model.title, model.stated)
         if self._binding is not None:
             self._binding.release()
+        if self._profile_file is not None:
+            native.profile(True)
         self._binding, self._flag, self._run = binding, binding.flag, native.forward
         self._model, self._settings = model, settings
         self._lost = False
@@ -416,9 +420,10 @@ class LiteNetwork(Configured):
 
     def _compute(self) -> None:
         """Run, in whatever thread."""
-        self._loaded().compute()
+        binding = self._loaded()
+        binding.compute()
         for dump in self._dumps:
-            dump()
+            dump(binding.native)
         self._ran = True
 
     # ---- async mode
@@ -554,12 +559,11 @@ class LiteNetwork(Configured):
 
     def enable_profile_performance(self, profile_file: str | os.PathLike[str]) -> None:
         """Measure every operator from now on, and write the times to a JSON file at each `wait`: seconds of wall time for
-        those on the host, of modelled time for those on an NPU.
-
-        Raises RuntimeError if no model is loaded.
+        those on the host, of modelled time for those on an NPU. It counts for models that are loaded later, too.
         """
         file = path("enable_profile_performance", profile_file)
-        self._loaded().native.profile(True)
+        if self._binding is not None:
+            self._binding.native.profile(True)
         self._profile_file = file
         self._changed()
 
@@ -577,21 +581,21 @@ class LiteNetwork(Configured):
     def io_txt_dump(self, txt_file: str | os.PathLike[str]) -> None:
         """Write every intermediate result of each `forward` from now on to a text file, as the vendor's tools read it.
 
-        Raises RuntimeError if no model is loaded, or the file cannot be written.
+        Raises RuntimeError if the file cannot be written.
         """
         from triune.megenginelite import _dumps
 
-        self._dumps.append(_dumps.text(self._loaded().native, path("io_txt_dump", txt_file)))
+        self._dumps.append(_dumps.text(path("io_txt_dump", txt_file)))
         self._changed()
 
     def io_bin_dump(self, bin_dir: str | os.PathLike[str]) -> None:
         """Write every intermediate result of each `forward` from now on to a file of its own in a directory that is there.
 
-        Raises RuntimeError if no model is loaded, or there is no such directory.
+        Raises RuntimeError if there is no such directory.
         """
         from triune.megenginelite import _dumps
 
-        self._dumps.append(_dumps.binary(self._loaded().native, path("io_bin_dump", bin_dir)))
+        self._dumps.append(_dumps.binary(path("io_bin_dump", bin_dir)))
         self._changed()
 
     def get_static_memory_alloc_info(self, log_dir: str | os.PathLike[str] = "logs/test") -> None:

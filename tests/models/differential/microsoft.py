@@ -163,6 +163,14 @@ def factors(d: Draw, n: int) -> tuple[int, ...]:
     return d.pick((), (1,), (n,))
 
 
+@ms("Inverse")
+def inverse(d: Draw) -> Drawn:
+    side = d.between(1, 4)
+    x = d.tensor(0, (*d.shape(d.between(0, 2)), side, side), -1, 1, special=False)
+    # Far from a matrix that has none.
+    return Drawn([(x + np.eye(side) * 2 * side).astype(x.dtype)], bound=10)
+
+
 @ms("DynamicQuantizeMatMul", "MatMulIntegerToFloat")
 def to_reals(d: Draw) -> Drawn:
     m, k, n = d.extent(1, 5), d.between(1, 9), d.extent(1, 5)

@@ -141,14 +141,19 @@ LITE_API int LITE_use_tensorrt(LiteNetwork network);
 LITE_API int LITE_enable_global_layout_transform(LiteNetwork network);
 LITE_API int LITE_dump_layout_transform_model(LiteNetwork network, const char* dump_file_path);
 
-/* These give an error: "not implemented: NAME". */
+/* A sample of the input that discrete_input_name names: a tensor of its own, with a leading extent of 1. */
 LITE_API int LITE_get_discrete_tensor(
     LiteNetwork network, const char* io_name, size_t n_idx, LiteTensorPhase phase, LiteTensor* tensor);
+
+/* For the inputs and outputs of models loaded from then on. They are called by any thread, and call no function of this interface. */
 LITE_API int LITE_set_memory_allocator(
     LiteNetwork network, const LiteAllocate allocate_fun, const LiteFree free_fun);
+
+/* Before or after a model is loaded, for all that are: times at each LITE_wait behind a run, all results of each run. */
 LITE_API int LITE_enable_profile_performance(LiteNetwork network, const char* profile_json_file_path);
 LITE_API int LITE_enable_io_txt_dump(LiteNetwork network, const char* io_txt_out_file);
 LITE_API int LITE_enable_io_bin_dump(LiteNetwork network, const char* io_bin_out_dir);
+/* The plan for the layouts that the inputs have now. */
 LITE_API int LITE_get_static_memory_alloc_info(LiteNetwork network, const char* log_dir);
 
 #ifdef __cplusplus

@@ -10,12 +10,10 @@ use std::{
 use triune::internals::{files, fork::Brief};
 
 use super::{
-    failure::{Failure, done, failure},
+    failure::{Failure, done, failure, path},
     network::with,
     types::Handle,
 };
-use crate::boundary;
-
 /// What a fast-run cache of no categories holds: their number.
 const EMPTY_CACHE: [u8; 4] = [0; 4];
 /// As many bytes as a file of a cache may have.
@@ -25,14 +23,6 @@ const LIBRARIES: [&[u8]; 3] = [b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\x
 
 static PERSISTENT: Brief<Option<Vec<u8>>> = Brief::new(None);
 static TENSORRT: Brief<Option<PathBuf>> = Brief::new(None);
-
-/// # Safety
-/// `path` is NULL or a text that stays.
-unsafe fn named<'a>(argument: &str, path: *const c_char) -> Result<&'a Path, Failure> {
-    // SAFETY: the caller's promise.
-    let path = unsafe { boundary::path(path) };
-    path.ok_or_else(|| failure(format!("{argument}: expected a path, got NULL")))
-}
 
 fn unusable(function: &str, path: &Path, error: impl std::fmt::Display) -> Failure {
     failure(format!("{function}: '{}': {error}", path.display()))
@@ -50,7 +40,7 @@ pub(crate) unsafe extern "C" fn LITE_set_persistent_cache(
 ) -> c_int {
     done(|| {
         // SAFETY: the caller's promise.
-        let path = unsafe { named("cache_path", cache_path) }?;
+        let path = unsafe { path("cache_path", cache_path) }?;
         let content = if fs::symlink_metadata(path).is_ok() {
             Some(
                 files::read(path, MOST_BYTES)
@@ -72,7 +62,7 @@ pub(crate) unsafe extern "C" fn LITE_set_persistent_cache(
 pub(crate) unsafe extern "C" fn LITE_dump_persistent_cache(cache_path: *const c_char) -> c_int {
     done(|| {
         // SAFETY: the caller's promise.
-        let path = unsafe { named("cache_path", cache_path) }?;
+        let path = unsafe { path("cache_path", cache_path) }?;
         let content = PERSISTENT.lock().clone();
         let content = content.as_deref().unwrap_or(&EMPTY_CACHE);
         files::write(path, content).map_err(|error| failure(format!("dump_persistent_cache: {error}")))
@@ -87,7 +77,7 @@ pub(crate) unsafe extern "C" fn LITE_dump_persistent_cache(cache_path: *const c_
 pub(crate) unsafe extern "C" fn LITE_set_tensor_rt_cache(cache_path: *const c_char) -> c_int {
     done(|| {
         // SAFETY: the caller's promise.
-        *TENSORRT.lock() = Some(unsafe { named("cache_path", cache_path) }?.to_path_buf());
+        *TENSORRT.lock() = Some(unsafe { path("cache_path", cache_path) }?.to_path_buf());
         Ok(())
     })
 }
@@ -113,7 +103,7 @@ pub(crate) extern "C" fn LITE_dump_tensor_rt_cache() -> c_int {
 pub(crate) unsafe extern "C" fn LITE_set_loader_lib_path(loader_path: *const c_char) -> c_int {
     done(|| {
         // SAFETY: the caller's promise.
-        let path = unsafe { named("loader_path", loader_path) }?;
+        let path = unsafe { path("loader_path", loader_path) }?;
         let mut start = Vec::new();
         let file = fs::File::open(path).map_err(|error| unusable("set_loader_lib_path", path, error))?;
         file.take(4).read_to_end(&mut start).map_err(|error| unusable("set_loader_lib_path", path, error))?;
@@ -150,7 +140,7 @@ pub(crate) unsafe extern "C" fn LITE_dump_layout_transform_model(
 ) -> c_int {
     with(network, |inner| {
         // SAFETY: the caller's promise.
-        let path = unsafe { named("dump_file_path", dump_file_path) }?;
+        let path = unsafe { path("dump_file_path", dump_file_path) }?;
         let bytes = inner.loaded()?.bytes.clone();
         let bytes = bytes.ok_or_else(|| {
             failure("dump_layout_transform_model: call LITE_enable_global_layout_transform before loading")

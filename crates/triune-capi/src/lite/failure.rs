@@ -3,6 +3,7 @@
 use std::{
     cell::{Cell, RefCell},
     ffi::{CString, c_char, c_int},
+    path::Path,
 };
 
 use triune::internals::{
@@ -78,6 +79,16 @@ pub(crate) extern "C" fn LITE_get_last_error_code() -> c_int {
 pub(crate) extern "C" fn LITE_clear_last_error() {
     CODE.set(OK);
     TEXT.take();
+}
+
+/// The path that an argument is.
+///
+/// # Safety
+/// `path` is NULL, or a text that stays as it is for `'a`.
+pub(crate) unsafe fn path<'a>(argument: &str, path: *const c_char) -> Result<&'a Path, Failure> {
+    // SAFETY: the caller's promise.
+    let path = unsafe { boundary::path(path) };
+    path.ok_or_else(|| failure(format!("{argument}: expected a path, got NULL")))
 }
 
 /// What an argument points at, to write there.

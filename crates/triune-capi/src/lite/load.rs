@@ -16,7 +16,7 @@ use triune::{
 
 use super::{
     ciphers,
-    failure::{Failure, done, failure},
+    failure::{Failure, done, failure, path},
     network::{Inner, find, with},
     packed,
     settings::Settings,
@@ -79,14 +79,6 @@ impl Inner {
 }
 
 /// # Safety
-/// `model_path` is NULL, or a text that stays.
-unsafe fn path<'a>(model_path: *const c_char) -> Result<&'a Path, Failure> {
-    // SAFETY: the caller's promise.
-    let path = unsafe { boundary::path(model_path) };
-    path.ok_or_else(|| failure("model_path: expected a path, got NULL"))
-}
-
-/// # Safety
 /// `model_mem` is NULL or has `size` bytes.
 unsafe fn content(model_mem: *const c_void, size: usize) -> Result<Vec<u8>, Failure> {
     // SAFETY: the caller's promise.
@@ -107,7 +99,7 @@ pub(crate) unsafe extern "C" fn LITE_load_model_from_path(
     done(|| {
         let network = find("network", network)?;
         // SAFETY: the caller's promise.
-        let path = unsafe { path(model_path) }?;
+        let path = unsafe { path("model_path", model_path) }?;
         network.settle()?;
         let mut inner = network.state.lock()?;
         let opened = inner.read(path)?;
@@ -246,7 +238,7 @@ pub(crate) unsafe extern "C" fn LITE_get_model_io_info_by_path(
     done(|| {
         // SAFETY: the caller's promise.
         unsafe {
-            let path = path(model_path)?;
+            let path = path("model_path", model_path)?;
             io_info(model_path.addr(), &config, ios, |inner| inner.read(path))
         }
     })

@@ -1,15 +1,18 @@
 //! `lite-c`: MegEngine Lite's networks and tensors on this machine's CPU.
 //!
-//! The rules are those of `triune.megenginelite` in Python, as far as they are here; what is not says so by name (`missing`), and
-//! `docs/c.md` lists it.
+//! The rules are those of `triune.megenginelite` in Python, as far as they are here; what is not says so by name, and `docs/c.md` lists
+//! it.
 
 mod addresses;
+mod allocator;
 mod caches;
 mod ciphers;
+mod compute;
+mod discrete;
 mod failure;
 mod global;
 mod load;
-mod missing;
+mod looks;
 mod network;
 mod packed;
 mod run;

@@ -2,18 +2,20 @@
 
 use std::{
     ffi::{CString, c_char, c_int, c_uint},
-    slice,
     sync::Arc,
 };
 
 use triune::{
-    DType, Session, SessionOptions, Shape, TensorMut, TensorRef, ValueInfo, Workspace,
+    DType, Session, SessionOptions, Shape, ValueInfo, Workspace,
     internals::fork::{Brief, Lock},
 };
 
 use super::{
+    allocator::Allocator,
+    discrete::Discrete,
     failure::{Failure, done, failure, give},
     load::Opened,
+    looks::Looks,
     run::{Async, Callback, Pending},
     settings::{MOST_THREADS, Settings},
     tensor::{self, State, TENSORS, Tensor},
@@ -52,8 +54,11 @@ pub(super) struct Inner {
     pub(super) apart: Option<Async>,
     /// What is called in the thread that computes, with that thread's number.
     pub(super) affinity: Option<unsafe extern "C" fn(c_int) -> c_int>,
+    /// What gives memory to the tensors of models loaded from now on, if that is the program's.
+    pub(super) allocator: Option<Allocator>,
     /// Whether there was a run that nobody waited for.
     pub(super) ran: bool,
+    pub(super) looks: Looks,
 }
 
 pub(super) struct Loaded {
@@ -64,14 +69,16 @@ pub(super) struct Loaded {
     pub(super) extra: CString,
     /// The model as it was loaded, if it is to be kept.
     pub(super) bytes: Option<Arc<[u8]>>,
+    /// The input whose samples are tensors of their own, if any.
+    pub(super) discrete: Option<Discrete>,
 }
 
 /// An input or output of the model, and its tensor.
 pub(super) struct Port {
     pub(super) name: CString,
-    dtype: DType,
+    pub(super) dtype: DType,
     /// Whether the model has a scalar there, which is a tensor of one element.
-    scalar: bool,
+    pub(super) scalar: bool,
     pub(super) is_host: c_int,
     pub(super) io_type: c_int,
     pub(super) handle: usize,
@@ -80,7 +87,8 @@ pub(super) struct Port {
 
 impl Drop for Loaded {
     fn drop(&mut self) {
-        let own: Vec<usize> = self.inputs.iter().chain(&self.outputs).map(|port| port.handle).collect();
+        let ports = self.inputs.iter().chain(&self.outputs).map(|port| port.handle);
+        let own: Vec<usize> = ports.chain(self.discrete.iter().flat_map(Discrete::handles)).collect();
         TENSORS.take(|handle, _| own.contains(&handle));
     }
 }
@@ -106,7 +114,9 @@ impl Inner {
             finish: None,
             apart: None,
             affinity: None,
+            allocator: None,
             ran: false,
+            looks: Looks::default(),
         })
     }
 
@@ -148,7 +158,15 @@ impl Inner {
             .iter()
             .map(|info| port(info, wanted, place, None, false))
             .collect::<Result<Vec<_>, _>>()?;
-        let mut loaded = Loaded { session, inputs, outputs, extra, bytes };
+        let mut loaded = Loaded { session, inputs, outputs, extra, bytes, discrete: None };
+        loaded.session.profile(self.looks.times());
+        if let Some(name) = &settings.discrete {
+            loaded.discrete = Some(Discrete::of(name, &loaded.inputs, place)?);
+        }
+        let device_id = settings.device_id;
+        for port in loaded.inputs.iter().chain(&loaded.outputs) {
+            port.tensor.state.lock().allocator = self.allocator.map(|own| own.of(device_id));
+        }
         if loaded.inputs.iter().all(|port| !port.tensor.state.lock().shape.is_empty()) {
             let shapes = loaded.shapes()?;
             loaded.plan(&shapes)?;
@@ -180,107 +198,13 @@ impl Inner {
     pub(super) fn inplace(&self) -> bool {
         self.settings.inplace
     }
+
+    pub(super) fn own_outputs(&self) -> bool {
+        self.settings.own_outputs
+    }
 }
 
 impl Loaded {
-    /// The inputs' extents, as the model takes them.
-    fn shapes(&self) -> Result<Vec<Shape>, Failure> {
-        let shape = |port: &Port| {
-            let (state, name) = (port.tensor.state.lock(), port.name.to_string_lossy());
-            if state.kind != kind(&name, port.dtype)? {
-                return Err(failure(format!(
-                    "input '{name}': the model takes {}, the tensor is of another type",
-                    port.dtype.name()
-                )));
-            }
-            if state.shape.is_empty() {
-                return Err(failure(format!(
-                    "the shape of input '{name}' is open: set the layout of its tensor, or a LiteIO's"
-                )));
-            }
-            let own: &[usize] = if port.scalar && state.shape == [1] { &[] } else { &state.shape };
-            Shape::new(own).ok_or_else(|| failure(format!("input '{name}' has too many axes")))
-        };
-        self.inputs.iter().map(shape).collect()
-    }
-
-    /// Gives the outputs' tensors their layouts, as far as these do not depend on data.
-    fn plan(&mut self, shapes: &[Shape]) -> Result<Vec<bool>, Failure> {
-        let planned = self.session.prepare(shapes)?;
-        let fit = |(port, planned): (&mut Port, Option<(DType, Shape)>)| match planned {
-            Some((dtype, shape)) => port.fit(dtype, &shape).map(|()| true),
-            None => Ok(false),
-        };
-        self.outputs.iter_mut().zip(planned).map(fit).collect()
-    }
-
-    pub(super) fn run(&mut self) -> Result<(), Failure> {
-        let shapes = self.shapes()?;
-        let known = self.plan(&shapes)?;
-        // Clones keep the memory, whatever the program does to the tensors meanwhile.
-        let mut states = Vec::new();
-        let mut copies = Vec::new();
-        for port in &self.inputs {
-            let mut state = port.tensor.state.lock();
-            state.start()?;
-            copies.push(if state.is_dense() { None } else { Some(state.gathered()?) });
-            states.push(state.clone());
-        }
-        let mut inputs = Vec::new();
-        for ((state, copy), (port, shape)) in
-            states.iter_mut().zip(&copies).zip(self.inputs.iter().zip(&shapes))
-        {
-            let bytes = match copy {
-                Some(copy) => copy.as_slice(),
-                // SAFETY: the clone keeps it; who writes an input during a run breaks the header's rules.
-                None => unsafe { tensor::bytes(state) }?,
-            };
-            inputs.push(TensorRef { dtype: port.dtype, shape, bytes });
-        }
-        let mut taken: Vec<(usize, usize)> =
-            inputs.iter().map(|input| (input.bytes.as_ptr().addr(), input.bytes.len())).collect();
-        let mut kept = Vec::new();
-        let mut places: Vec<Option<(*mut u8, usize, Vec<usize>)>> = Vec::new();
-        for (port, known) in self.outputs.iter().zip(known) {
-            let mut state = port.tensor.state.lock();
-            let direct = known && state.is_dense() && port.io_type == IO_VALUE && port.dtype != DType::Bool;
-            let place = if direct { Some((state.start()?, state.bytes()?)) } else { None };
-            let free = |&(start, size): &(*mut u8, usize)| {
-                taken
-                    .iter()
-                    .all(|&(other, length)| start.addr() >= other + length || other >= start.addr() + size)
-            };
-            let place = place.filter(free).map(|(start, size)| {
-                taken.push((start.addr(), size));
-                let shape = if port.scalar { Vec::new() } else { state.shape.clone() };
-                (start, size, shape)
-            });
-            kept.push(state.clone());
-            places.push(place);
-        }
-        let mut into: Vec<Option<TensorMut<'_>>> = places
-            .iter()
-            .zip(&self.outputs)
-            .map(|(place, port)| {
-                place.as_ref().map(|(start, size, shape)| TensorMut {
-                    dtype: port.dtype,
-                    shape,
-                    // SAFETY: the clone keeps it, it is apart from all others, and nobody else writes there during a run.
-                    bytes: unsafe { slice::from_raw_parts_mut(*start, *size) },
-                })
-            })
-            .collect();
-        let results = self.session.run_into(&inputs, &mut into)?;
-        for (port, result) in self.outputs.iter_mut().zip(results) {
-            let Some(result) = result else { continue };
-            port.fit(result.dtype, &result.shape)?;
-            if port.io_type == IO_VALUE {
-                port.tensor.state.lock().scatter(&result.bytes)?;
-            }
-        }
-        Ok(())
-    }
-
     fn port(&self, name: &str, phase: c_int) -> Result<&Port, Failure> {
         let ports: Vec<&Port> = match phase {
             INPUT => self.inputs.iter().collect(),
@@ -294,23 +218,6 @@ impl Loaded {
                 ports.iter().map(|port| format!("'{}'", port.name.to_string_lossy())).collect();
             failure(format!("there is no tensor '{name}' in the model; there are {}", names.join(", ")))
         })
-    }
-}
-
-impl Port {
-    /// Takes the layout of results.
-    fn fit(&mut self, dtype: DType, shape: &[usize]) -> Result<(), Failure> {
-        self.scalar = shape.is_empty();
-        let shape = if shape.is_empty() { &[1] } else { shape };
-        let kind = kind(&self.name.to_string_lossy(), dtype)?;
-        if shape.len() > super::types::MAX_DIMS {
-            let name = self.name.to_string_lossy();
-            return Err(failure(format!(
-                "output '{name}' has {} axes, which no LiteLayout has",
-                shape.len()
-            )));
-        }
-        self.tensor.state.lock().relayout(shape, kind)
     }
 }
 
@@ -340,8 +247,7 @@ fn port(
         device_type,
         device_id,
     )?;
-    let handle = TENSORS.add(|_| Tensor { state: Brief::new(state), network: Some(network) });
-    let tensor = tensor::find("tensor", handle::pointer(handle))?;
+    let (handle, tensor) = tensor::of_network(state, network)?;
     Ok(Port {
         name: boundary::c_text(&info.name),
         dtype: info.dtype,

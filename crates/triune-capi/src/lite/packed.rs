@@ -21,7 +21,7 @@ use triune::{
 use super::{
     ciphers,
     failure::{Failure, done, failure},
-    settings::{MOST_THREADS, Settings},
+    settings::{MOST_THREADS, OWN_OUTPUTS, Settings},
     types::{Config, IO_SHAPE, IO_VALUE, Layout, MAX_DIMS, NetworkIo, kind, kind_named},
     wish::{Wish, wishes},
 };
@@ -199,8 +199,8 @@ fn take(whose: &str, info: &Map<String, Value>, unpacked: &mut Unpacked) -> Resu
         if let Some(level) = taker.number(options, "graph_opt_level")? {
             settings.fusion = level != 0;
         }
-        if taker.number(options, "force_output_use_user_specified_memory")?.is_some_and(|flag| flag != 0) {
-            return Err(failure("not implemented: LiteOptions.force_output_use_user_specified_memory"));
+        if let Some(flag) = taker.number(options, "force_output_use_user_specified_memory")? {
+            settings.own_outputs = flag != 0;
         }
     }
     let ios = taker.section(info, "IO")?;
@@ -303,6 +303,7 @@ unsafe fn parse_by(
     let name = boundary::c_text(&parts.name);
     let mut config = Config::DEFAULT;
     config.has_compression = c_int::from(settings.compressed);
+    config.options.before[OWN_OUTPUTS] = c_int::from(settings.own_outputs);
     config.options.graph_opt_level = if settings.fusion { config.options.graph_opt_level } else { 0 };
     (config.device_type, config.device_id) = (settings.device_type, settings.device_id);
     let mut io = NetworkIo::DEFAULT;
@@ -336,6 +337,7 @@ unsafe fn parse_by(
     };
     settings.compressed = config.has_compression != 0;
     settings.fusion = config.options.graph_opt_level != 0;
+    settings.own_outputs = config.options.before[OWN_OUTPUTS] != 0;
     settings.device_type = config.device_type;
     if device_id != 0 {
         settings.device_id = device_id;

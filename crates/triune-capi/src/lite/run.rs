@@ -134,7 +134,9 @@ impl Network {
                 return Err(failure(format!("the thread affinity callback gave {code}")));
             }
         }
-        inner.loaded()?.run()?;
+        let own_outputs = inner.own_outputs();
+        inner.loaded()?.run(own_outputs)?;
+        inner.dump()?;
         inner.ran = true;
         Ok(())
     }
@@ -169,8 +171,11 @@ pub(crate) extern "C" fn LITE_wait(network: Handle) -> c_int {
         network.settle()?;
         let finish = {
             let mut inner = network.state.lock()?;
-            let finish = inner.finish.filter(|_| inner.ran);
-            inner.ran = false;
+            let ran = std::mem::take(&mut inner.ran);
+            let finish = inner.finish.filter(|_| ran);
+            if ran {
+                inner.write_profile()?;
+            }
             let loaded = inner.loaded()?;
             finish.map(|callback| Called::new(callback, &loaded.outputs))
         };
@@ -211,6 +216,11 @@ fn set_apart(network: Handle, callback: Option<Async>) -> c_int {
     with(network, |inner| {
         if callback.is_some() && inner.inplace() {
             return Err(failure("an async callback and inplace mode exclude each other"));
+        }
+        if callback.is_some() && inner.own_outputs() {
+            return Err(failure(
+                "an async callback and force_output_use_user_specified_memory exclude each other",
+            ));
         }
         inner.apart = callback;
         Ok(())

@@ -12,8 +12,9 @@ use crate::boundary;
 pub(super) const MOST_THREADS: usize = 1024;
 
 /// The place of `force_output_use_user_specified_memory` in `LiteOptions`.
-const OWN_OUTPUTS: usize = 7;
+pub(super) const OWN_OUTPUTS: usize = 7;
 
+#[expect(clippy::struct_excessive_bools, reason = "options that have nothing to do with each other")]
 #[derive(Clone)]
 pub(super) struct Settings {
     pub(super) compressed: bool,
@@ -23,6 +24,10 @@ pub(super) struct Settings {
     pub(super) device_id: c_int,
     pub(super) threads: usize,
     pub(super) inplace: bool,
+    /// Whether outputs have to have memory of the program's own.
+    pub(super) own_outputs: bool,
+    /// The input whose samples are tensors of their own.
+    pub(super) discrete: Option<String>,
     /// Of inputs and of outputs; the last of a name counts.
     pub(super) wishes: [Vec<Wish>; 2],
 }
@@ -35,12 +40,6 @@ impl Settings {
         let (cipher, discrete) = unsafe {
             (boundary::text(config.bare_model_cryption_name), boundary::text(config.discrete_input_name))
         };
-        if discrete.is_some_and(|name| !name.is_empty()) {
-            return Err(failure("not implemented: LiteConfig.discrete_input_name"));
-        }
-        if config.options.before[OWN_OUTPUTS] != 0 {
-            return Err(failure("not implemented: LiteOptions.force_output_use_user_specified_memory"));
-        }
         let settings = Self {
             compressed: config.has_compression != 0,
             fusion: config.options.graph_opt_level != 0,
@@ -49,6 +48,8 @@ impl Settings {
             device_id: config.device_id,
             threads: 1,
             inplace: false,
+            own_outputs: config.options.before[OWN_OUTPUTS] != 0,
+            discrete: discrete.filter(|name| !name.is_empty()),
             wishes,
         };
         settings.check_device()?;

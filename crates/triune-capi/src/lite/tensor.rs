@@ -11,6 +11,7 @@ use std::{
 use triune::internals::fork::Brief;
 
 use super::{
+    allocator::{ALIGNMENT, Allocator},
     failure::{Failure, done, failure, give},
     types::{CPU, DEVICE_DEFAULT, Handle, Layout, MAX_DIMS, TensorDesc, dtype},
 };
@@ -28,10 +29,15 @@ pub(crate) struct Tensor {
     pub(crate) network: Option<usize>,
 }
 
-/// Memory of the interface's own.
+/// Memory of the interface's own, or of the program's allocator.
 pub(crate) struct Block {
     start: NonNull<u8>,
-    extent: Extent,
+    source: Source,
+}
+
+enum Source {
+    Own(Extent),
+    Program(Allocator),
 }
 
 // SAFETY: the block is whose it is, wherever that goes; what is in it, the program guards.
@@ -40,20 +46,27 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Block {
-    fn new(bytes: usize) -> Result<Arc<Self>, Failure> {
-        let extent = Extent::from_size_align(bytes.max(1), 64)
+    fn new(bytes: usize, allocator: Option<Allocator>) -> Result<Arc<Self>, Failure> {
+        let extent = Extent::from_size_align(bytes.max(1), ALIGNMENT)
             .map_err(|_| failure("the tensor has too many bytes"))?;
+        if let Some(allocator) = allocator {
+            let start = allocator.allocate(extent.size())?;
+            return Ok(Arc::new(Self { start, source: Source::Program(allocator) }));
+        }
         // SAFETY: the size is not zero.
         let start = NonNull::new(unsafe { alloc::alloc_zeroed(extent) });
         let none = || failure(format!("the machine has no memory for a tensor of {bytes} bytes"));
-        Ok(Arc::new(Self { start: start.ok_or_else(none)?, extent }))
+        Ok(Arc::new(Self { start: start.ok_or_else(none)?, source: Source::Own(extent) }))
     }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // SAFETY: allocated with that extent.
-        unsafe { alloc::dealloc(self.start.as_ptr(), self.extent) };
+        match &self.source {
+            // SAFETY: allocated with that extent.
+            Source::Own(extent) => unsafe { alloc::dealloc(self.start.as_ptr(), *extent) },
+            Source::Program(allocator) => allocator.free(self.start),
+        }
     }
 }
 
@@ -63,7 +76,7 @@ struct Memory {
     start: *mut u8,
     bytes: usize,
     /// Of the program's own where there is none.
-    _block: Option<Arc<Block>>,
+    block: Option<Arc<Block>>,
 }
 
 // SAFETY: as for blocks; the program's memory it gave away for that.
@@ -79,6 +92,8 @@ pub(crate) struct State {
     memory: Option<Memory>,
     /// Elements from one to the next along each axis, for what lies with gaps.
     strides: Option<Vec<usize>>,
+    /// What gives memory, where the program said so.
+    pub(super) allocator: Option<Allocator>,
 }
 
 impl State {
@@ -96,6 +111,7 @@ impl State {
             pinned: false,
             memory: None,
             strides: None,
+            allocator: None,
         };
         state.relayout(layout.shape()?, layout.data_type)?;
         Ok(state)
@@ -143,9 +159,9 @@ impl State {
             return Ok(memory.start);
         }
         let bytes = self.bytes()?;
-        let block = Block::new(bytes)?;
+        let block = Block::new(bytes, self.allocator)?;
         let start = block.start.as_ptr();
-        self.memory = Some(Memory { start, bytes, _block: Some(block) });
+        self.memory = Some(Memory { start, bytes, block: Some(block) });
         Ok(start)
     }
 
@@ -157,7 +173,7 @@ impl State {
             return Err(failure(format!("prepared_data: expected at least {needed} bytes, got {got}")));
         }
         self.strides = None;
-        self.memory = Some(Memory { start: start.cast(), bytes, _block: None });
+        self.memory = Some(Memory { start: start.cast(), bytes, block: None });
         Ok(())
     }
 
@@ -211,6 +227,16 @@ impl State {
         Ok(())
     }
 
+    /// Whether anything asked for the memory yet.
+    pub(super) fn has_memory(&self) -> bool {
+        self.memory.is_some()
+    }
+
+    /// Whether the elements lie in memory of the program's own.
+    pub(super) fn is_programs(&self) -> bool {
+        self.memory.as_ref().is_some_and(|memory| memory.block.is_none())
+    }
+
     pub(crate) fn is_dense(&self) -> bool {
         self.strides.is_none()
     }
@@ -239,6 +265,12 @@ pub(crate) fn find(name: &str, tensor: Handle) -> Result<Arc<Tensor>, Failure> {
 
 fn add(state: State) -> Handle {
     handle::pointer(TENSORS.add(|_| Tensor { state: Brief::new(state), network: None }))
+}
+
+/// A tensor that goes with a network, and its handle.
+pub(super) fn of_network(state: State, network: usize) -> Result<(usize, Arc<Tensor>), Failure> {
+    let handle = TENSORS.add(|_| Tensor { state: Brief::new(state), network: Some(network) });
+    Ok((handle, find("tensor", handle::pointer(handle))?))
 }
 
 /// What one tensor is asked for.

@@ -76,7 +76,6 @@ int main(void) {
     WRONG(LITE_load_model_from_path(network, "gone.mge"));
     WRONG(LITE_load_model_from_mem(network, "packed_model", 12));
     WRONG(LITE_set_cpu_threads_number(network, 0));
-    WRONG(LITE_set_memory_allocator(network, NULL, NULL));
     WRONG(LITE_forward(part));
     CHECK(LITE_get_last_error_code() == LITE_INTERNAL_ERROR);
     LITE_clear_last_error();

@@ -45,6 +45,10 @@ pub enum Hosted {
     RoiAlign(RoiAlign),
     /// Determinants of matrices.
     Determinant(Determinant),
+    /// Inverses of matrices.
+    Inverse(Inverse),
+    /// Singular values of matrices.
+    SingularValues(SingularValues),
     /// Attention by a state that every place changes; inputs queries, keys, values, optional state, decay and rate.
     LinearAttention(LinearAttention),
     /// How often sequences of numbers stand in rows.
@@ -131,6 +135,8 @@ impl Hosted {
             Self::Unique(_) => "Unique",
             Self::RoiAlign(_) => "RoiAlign",
             Self::Determinant(_) => "Det",
+            Self::Inverse(_) => "Inverse",
+            Self::SingularValues(_) => "SingularValues",
             Self::LinearAttention(_) => "LinearAttention",
             Self::NGrams(_) => "TfIdfVectorizer",
             Self::Strings(op) => op.name(),
@@ -164,6 +170,8 @@ impl Hosted {
             Self::NonMaxSuppression(_) => NonMaxSuppression::infer(at),
             Self::RoiAlign(op) => op.infer(at),
             Self::Determinant(_) => Determinant::infer(at),
+            Self::Inverse(_) => Inverse::infer(at),
+            Self::SingularValues(_) => SingularValues::infer(at),
             Self::LinearAttention(op) => op.infer(at),
             Self::NGrams(op) => op.infer(at),
             Self::Trees(op) => op.infer(at),
@@ -195,6 +203,8 @@ impl Hosted {
             Self::Nms(_)
             | Self::RoiAlign(_)
             | Self::Determinant(_)
+            | Self::Inverse(_)
+            | Self::SingularValues(_)
             | Self::LinearAttention(_)
             | Self::NGrams(_)
             | Self::Trees(_)
@@ -227,6 +237,8 @@ hosted!(
     Unique,
     RoiAlign,
     Determinant,
+    Inverse,
+    SingularValues,
     LinearAttention,
     NGrams
 );
@@ -311,6 +323,15 @@ pub struct RoiAlign {
 /// The determinant of each matrix of (…, M, M): (…) of the same type, f16, f32 or f64; computed in f64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Determinant;
+
+/// The inverse of each matrix of (…, M, M), of the same type, f16, f32 or f64; computed in f64. A matrix that has none is an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inverse;
+
+/// The singular values of each matrix of (…, M, N), the largest first: (…, the smaller of M and N) of the same type, f16, f32 or f64;
+/// computed in f64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SingularValues;
 
 /// Attention by a state of (B, heads, keys' elements, values' elements), which every place t changes: S = exp(decay)·S, then
 /// S += key ⊗ value, the value being rate·(value − Sᵀ·key) where there is a rate. The result at t is scale·Sᵀ·query.
@@ -456,6 +477,28 @@ impl Determinant {
         match &*x.shape {
             [batch @ .., rows, columns] if rows == columns => at.like_input(at.shape(batch)?),
             _ => Err(at.wrong(format!("{} is not of square matrices", x.shape))),
+        }
+    }
+}
+
+impl Inverse {
+    pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let x = at.input(0)?;
+        expect_real(at, 0)?;
+        match &*x.shape {
+            [.., rows, columns] if rows == columns => at.like_input(x.shape),
+            _ => Err(at.wrong(format!("{} is not of square matrices", x.shape))),
+        }
+    }
+}
+
+impl SingularValues {
+    pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let x = at.input(0)?;
+        expect_real(at, 0)?;
+        match &*x.shape {
+            [batch @ .., rows, columns] => at.like_input(at.shape(&[batch, &[*rows.min(columns)]].concat())?),
+            _ => Err(at.wrong(format!("{} is not of matrices", x.shape))),
         }
     }
 }

@@ -30,8 +30,8 @@ mod window;
 pub use control::{Body, If, Loop, Map, Scan, ScanAxis};
 pub use conv::{AutoPad, Conv, Epilogue, PostOp, Residual};
 pub use dynamic::{
-    CondTake, Determinant, Hosted, LinearAttention, NGramWeight, NGrams, Nms, NonMaxSuppression, NonZero,
-    RoiAlign, SequenceOp, Unique,
+    CondTake, Determinant, Hosted, Inverse, LinearAttention, NGramWeight, NGrams, Nms, NonMaxSuppression,
+    NonZero, RoiAlign, SequenceOp, SingularValues, Unique,
 };
 pub use eltwise::Binary;
 pub use encoders::{CastMap, Dictionary, Entries, MapOp, OneHotEncoder};

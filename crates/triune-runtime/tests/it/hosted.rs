@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use triune_graph::{
     Op,
     ops::{
-        Comparison, CondTake, Determinant, Hosted, LinearAttention, NGramWeight, NGrams, Nms,
-        NonMaxSuppression, NonZero, RoiAlign, Unique,
+        Comparison, CondTake, Determinant, Hosted, Inverse, LinearAttention, NGramWeight, NGrams, Nms,
+        NonMaxSuppression, NonZero, RoiAlign, SingularValues, Unique,
     },
     passes::{HostOperand, HostStep},
 };
@@ -135,6 +135,18 @@ fn operands_that_do_not_fit_are_refused() {
             some(&[Tensor::i64(&[1, 1], &[2])]),
             "int64 [1, 1] is not of square matrices",
         ),
+        (Op::from(Inverse), some(&[f32s(&[2, 3])]), "float32 [2, 3] is not of square matrices of reals"),
+        (
+            Op::from(Inverse),
+            some(&[Tensor::f32(&[2, 2], &[1.0, 2.0, 2.0, 4.0])]),
+            "the matrix is singular: it has no inverse",
+        ),
+        (
+            Op::from(Inverse),
+            some(&[Tensor::f32(&[2, 1, 1], &[1.0, 0.0])]),
+            "matrix 1 of [2] is singular: it has no inverse",
+        ),
+        (Op::from(SingularValues), some(&[f32s(&[3])]), "float32 [3] is not of matrices of reals"),
         (
             attend(2),
             some(&[f32s(&[1, 3, 4]), f32s(&[1, 2, 4]), f32s(&[1, 3, 4])]),
@@ -384,6 +396,84 @@ fn determinant(rows: &[Vec<f64>]) -> f64 {
     };
     let sign = |column: usize| if column.is_multiple_of(2) { 1.0 } else { -1.0 };
     first.iter().enumerate().map(|(column, own)| sign(column) * own * determinant(&minor(column))).sum()
+}
+
+/// Products of every pair of rows and columns.
+fn product(a: &[f64], b: &[f64], size: usize) -> Vec<f64> {
+    let sum =
+        |row: usize, column: usize| (0..size).map(|at| a[row * size + at] * b[at * size + column]).sum();
+    (0..size * size).map(|place| sum(place / size, place % size)).collect()
+}
+
+#[test]
+fn a_matrix_times_its_inverse_is_the_identity() {
+    let mut random = Random(12);
+    for size in 1..7 {
+        // Zeros on the diagonal, too: rows have to change places.
+        let values: Vec<f64> =
+            (0..6 * size * size).map(|_| f64::from(random.below(2001) as i32 - 1000)).collect();
+        let made =
+            &run(Op::from(Inverse), &[Tensor::of_floats(DType::F64, &[2, 3, size, size], &values)], 1)[0];
+        assert_eq!(made.shape, [2, 3, size, size]);
+        for (own, inverse) in values.chunks(size * size).zip(made.reals().chunks(size * size)) {
+            for (place, got) in product(own, inverse, size).into_iter().enumerate() {
+                let wanted = f64::from(u8::from(place / size == place % size));
+                assert!((got - wanted).abs() < 1e-9, "{own:?}: {got}, not {wanted}");
+            }
+        }
+    }
+    let swapped = Tensor::of_floats(DType::F32, &[2, 2], &[0.0, 2.0, 4.0, 0.0]);
+    assert_eq!(run(Op::from(Inverse), &[swapped], 1)[0].reals(), [0.0, 0.25, 0.5, 0.0]);
+    assert_eq!(
+        run(Op::from(Inverse), &[Tensor::of_floats(DType::F32, &[2, 0, 0], &[])], 1)[0].shape,
+        [2, 0, 0]
+    );
+}
+
+#[test]
+fn singular_values_are_those_of_the_matrix_that_was_turned() {
+    // A diagonal turned on both sides, in every size: the values are known, equal and missing ones among them.
+    let mut random = Random(13);
+    for [rows, columns] in [[1, 1], [3, 3], [5, 2], [2, 5], [6, 4], [1, 4]] {
+        let count = rows.min(columns);
+        let mut wanted: Vec<f64> = (0..count).map(|at| [7.0, 2.0, 2.0, 0.0, 1.0, 1e-6][at]).collect();
+        let mut matrix = vec![0.0; rows * columns];
+        (0..count).for_each(|at| matrix[at * columns + at] = wanted[at]);
+        for _ in 0..40 {
+            let angle = f64::from(random.below(1000) as i32) / 100.0;
+            let (sine, cosine) = angle.sin_cos();
+            let [a, b] = [random.below(rows), random.below(rows)];
+            for column in (0..columns).filter(|_| a != b) {
+                let [x, y] = [matrix[a * columns + column], matrix[b * columns + column]];
+                matrix[a * columns + column] = cosine * x - sine * y;
+                matrix[b * columns + column] = sine * x + cosine * y;
+            }
+            let [a, b] = [random.below(columns), random.below(columns)];
+            for row in (0..rows).filter(|_| a != b) {
+                let [x, y] = [matrix[row * columns + a], matrix[row * columns + b]];
+                matrix[row * columns + a] = cosine * x - sine * y;
+                matrix[row * columns + b] = sine * x + cosine * y;
+            }
+        }
+        wanted.sort_by(|a, b| b.total_cmp(a));
+        for scale in [1.0, 1e200, 1e-200] {
+            let scaled: Vec<f64> = matrix.iter().map(|element| element * scale).collect();
+            let x = Tensor::of_floats(DType::F64, &[1, rows, columns], &scaled);
+            let made = &run(Op::from(SingularValues), &[x], 1)[0];
+            assert_eq!(made.shape, [1, count]);
+            for (got, wanted) in made.reals().into_iter().zip(&wanted) {
+                assert!(
+                    (got / scale - wanted).abs() < 1e-13 * 7.0,
+                    "{rows} by {columns}: {got}, not {wanted}"
+                );
+            }
+        }
+    }
+    let of = |shape: &[usize], values: &[f64]| {
+        run(Op::from(SingularValues), &[Tensor::of_floats(DType::F32, shape, values)], 1)[0].clone()
+    };
+    assert_eq!(of(&[2, 3, 0], &[]).shape, [2, 0]);
+    assert!(of(&[1, 2], &[1.0, f64::INFINITY]).reals()[0].is_nan());
 }
 
 #[test]

@@ -763,3 +763,16 @@ fn composites_have_a_budget() {
     let error = read(file.finish(&all)).expect_err("too many operators");
     assert!(error.contains("composite operators become") && error.contains("Images2Neibs"), "{error}");
 }
+
+/// Of a matrix whose singular values and inverse are plain: a diagonal whose rows change places.
+#[test]
+fn inverses_and_singular_values_come_of_files() {
+    let x = [0.0, -4.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.0, 2.0];
+    let mut file = File::default();
+    let input = file.input("x", F32, &[3, 3]);
+    let inverse = file.one("MatrixInverse", (63, Vec::new()), &[input]);
+    let parts = file.many("SVD", (63, Vec::new()), &[input], 3);
+    let outs = run(file.finish(&[inverse, parts[1]]), &[(&[3, 3], &x)]);
+    assert_eq!(outs[0].f32(), [0.0, 2.0, 0.0, -0.25, 0.0, 0.0, 0.0, 0.0, 0.5]);
+    assert_eq!((outs[1].shape.as_slice(), outs[1].f32()), (&[3][..], vec![4.0, 2.0, 0.5]));
+}

@@ -31,6 +31,18 @@ fn typed(kind: &str, params: Option<(u8, Table)>, inputs: &[Given], of: Option<T
     file.finish(&[result])
 }
 
+/// A file that reads a matrix's singular vectors, or gives them.
+fn vectors(read: bool) -> Vec<u8> {
+    let mut file = File::default();
+    let x = file.input("x", F32, &[2, 2]);
+    let parts = file.many("SVD", (63, Vec::new()), &[x], 3);
+    if !read {
+        return file.finish(&parts[1..]);
+    }
+    let result = file.one("Elemwise", (17, vec![(0, U(16))]), &[parts[0], x]);
+    file.finish(&[result])
+}
+
 /// An operand.
 enum Given {
     /// An input of the network.
@@ -88,6 +100,8 @@ fn rows() -> Vec<Row> {
             "Elemwise",
             "input 9 is made by no operator before it",
         ),
+        (vectors(true), "Elemwise", "it reads result 0 of 'SVD' (SVD), which is not computed"),
+        (vectors(false), "SVD", "its result 2, an output of the model, is not computed"),
         (one("Elemwise", None, &[IMAGE]), "Elemwise", "parameters are missing"),
         (one("Elemwise", Some((18, vec![])), &[IMAGE]), "Elemwise", "parameters of kind 18; 17 is supported"),
         // Element by element.

@@ -24,7 +24,7 @@ from triune.icraft._npu.run import run_operations
 from triune.icraft._npu.times import modelled
 from triune.icraft._xir.objects import ObjectRef
 from triune.icraft._xrt.backend import Backend, operation_name, view_of
-from triune.icraft._xrt.device import Device
+from triune.icraft._xrt.device import Device, HostDevice
 from triune.icraft._xrt.errors import BACKEND, DEVICE, ORDER, RANGE, NotSupported, failure
 from triune.icraft._xrt.logic import unknown_logic
 from triune.icraft._xrt.turn import turn
@@ -102,8 +102,19 @@ class NpuBackend(Backend):
 
     # ---- what a backend does
 
+    def setDevice(self, device: Device) -> Self:
+        """Bind a board. The host, and a null handle, stand for one that has memory and registers, and computes nothing.
+
+        Raises InternalError if it is another device.
+        """
+        null = getattr(device, "_undefined", False)
+        return super().setDevice(HostDevice.Default() if null else device)
+
     def _accept(self, device: Device) -> None:
         port = Port.of(device)
+        if port is None and isinstance(device, HostDevice):
+            # The manual's own samples bind and apply without a board.
+            port = self._at if self._at is not None and self._at.stands_in else Port.standing_in(self._accelerator)
         if port is None or port.accelerator != self._accelerator:
             found = type(device).__name__ if port is None else f"a device {port.accelerator!r}"
             raise failure(
@@ -117,7 +128,7 @@ class NpuBackend(Backend):
         Raises InternalError if the backend does not work with the device, or there are chunks of the program's and the
         operations on the accelerator or the device are others than those that they are for.
         """
-        self._accept(device)
+        self.setDevice(device)
         chunks = self._requests.chunks()
         if chunks:
             own = [op for op in view_of(network_view).ops if self._is_own(op)]
@@ -323,6 +334,12 @@ class NpuBackend(Backend):
                 f"[{BACKEND}] {operation_name(op)}: its instructions are the vendor's machine code, whose meaning only the "
                 "chip knows; the network can be deployed, inspected and timed. To run it, compile the model that it came "
                 f"from: triune compile MODEL.onnx --target {self._accelerator} --format icraft -o DIR"
+            )
+        if self._port.stands_in:
+            raise failure(
+                DEVICE,
+                f"{operation_name(op)}: {type(self).__name__} was given no board, so that the session can be applied and looked "
+                f"at, and cannot forward; give it Device.Open({self._port.url.replace('mock', 'axi', 1)!r})",
             )
         if not self._port.computes:
             raise failure(

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from triune import _native
 from triune.icraft._npu.chunks import PAGE, address
 from triune.icraft._xrt.board import BoardDevice, BoardMemRegion
+from triune.icraft._xrt.device import Device
+from triune.icraft._xrt.url import DEVICES
 
 if TYPE_CHECKING:
     from triune.icraft._xrt.memory import MemChunk
@@ -20,8 +22,10 @@ __all__ = ["Port"]
 class Port:
     """A board as backends see it."""
 
-    def __init__(self, device: BoardDevice) -> None:
+    def __init__(self, device: BoardDevice, *, stands_in: bool = False) -> None:
         self.device = device
+        self.stands_in = stands_in
+        """Whether it is there because the program gave no board: what is deployed can be looked at, and does not run."""
         self.accelerator = device._target
         self.url = device._url
         self.far_region = _region(device, "plddr")
@@ -31,6 +35,13 @@ class Port:
     def of(device: Any) -> Port | None:
         """Return the port of a device, None if it is no board."""
         return Port(device) if isinstance(device, BoardDevice) and device.defined() else None
+
+    @staticmethod
+    def standing_in(accelerator: str) -> Port:
+        """Return memory and registers like an accelerator's, for a program that gave no board."""
+        device = Device.Open(f"mock://{next(name for name, target in DEVICES.items() if target == accelerator)}")
+        assert isinstance(device, BoardDevice)
+        return Port(device, stands_in=True)
 
     @property
     def core(self) -> AbstractContextManager[Any]:

@@ -97,12 +97,19 @@ pub(super) fn model(file: &File<'_>, bytes: &Bytes, options: ReadOptions) -> Res
     for operator in &file.operators {
         walk.node()?;
         builder.variables.resize(operator.outputs.end as usize, None);
-        read_operator(&mut builder, operator, &names)?;
+        read_operator(&mut builder, file, operator, &names)?;
     }
     let mut taken: HashSet<ValueId> = builder.graph.inputs.iter().copied().collect();
     for (variable, alias) in &file.outputs {
         let id = builder.variables.get(*variable as usize).copied().flatten();
-        let id = id.ok_or_else(|| damaged(format!("output {variable} is made by no operator")))?;
+        let id = id.ok_or_else(|| match left_out(file, *variable) {
+            Some((operator, result)) => Error::Unsupported {
+                node: operator.name.clone().unwrap_or_else(|| operator.kind.clone()),
+                op: operator.kind.clone(),
+                reason: format!("its result {result}, an output of the model, is not computed"),
+            },
+            None => damaged(format!("output {variable} is made by no operator")),
+        })?;
         let id = output(&mut builder, file, *variable, id)?;
         if let Some(alias) = alias {
             let name = &builder.graph.value(id).name;
@@ -134,7 +141,20 @@ pub(super) fn model(file: &File<'_>, bytes: &Bytes, options: ReadOptions) -> Res
     })
 }
 
-fn read_operator(builder: &mut Builder<'_>, operator: &Operator<'_>, names: &[String]) -> Result<(), Error> {
+/// The operator that has a variable for a result, and the result's number: where no value came of it, its reader leaves that out.
+fn left_out<'a>(file: &'a File<'_>, variable: u32) -> Option<(&'a Operator<'a>, u32)> {
+    // Operators number their results one after the other.
+    let maker = file.operators.partition_point(|operator| operator.outputs.end <= variable);
+    let operator = file.operators.get(maker)?;
+    Some((operator, variable.checked_sub(operator.outputs.start)?))
+}
+
+fn read_operator(
+    builder: &mut Builder<'_>,
+    file: &File<'_>,
+    operator: &Operator<'_>,
+    names: &[String],
+) -> Result<(), Error> {
     let results = operator.outputs.start as usize..operator.outputs.end as usize;
     let own_names = names.get(results.clone()).unwrap_or_default();
     let requested = operator.name.as_ref().or_else(|| own_names.last()).unwrap_or(&operator.kind);
@@ -157,8 +177,18 @@ fn read_operator(builder: &mut Builder<'_>, operator: &Operator<'_>, names: &[St
     let mut inputs = Vec::with_capacity(operator.inputs.len());
     for &input in &operator.inputs {
         let id = builder.variables.get(input as usize).copied().flatten();
-        inputs
-            .push(id.ok_or_else(|| unsupported(format!("input {input} is made by no operator before it")))?);
+        let missing =
+            || match left_out(file, input).filter(|(maker, _)| maker.outputs.end <= operator.outputs.start) {
+                Some((maker, result)) => {
+                    let name = maker.name.as_ref().unwrap_or(&maker.kind);
+                    unsupported(format!(
+                        "it reads result {result} of '{name}' ({}), which is not computed",
+                        maker.kind
+                    ))
+                }
+                None => unsupported(format!("input {input} is made by no operator before it")),
+            };
+        inputs.push(id.ok_or_else(missing)?);
     }
     let mut node = NodeReader { builder, operator, name: name.clone(), names: own_names, inputs };
     let kept = match registry::blocks(&operator.kind) {

@@ -29,6 +29,8 @@ enum Results {
     First(usize),
     /// The last of this many.
     Last(usize),
+    /// The one of this number, of this many.
+    At(usize, usize),
 }
 
 impl Entry {
@@ -37,6 +39,7 @@ impl Entry {
         match self.results {
             Results::First(_) => 0,
             Results::Last(_) => count.saturating_sub(1),
+            Results::At(number, _) => number,
         }
     }
 }
@@ -113,6 +116,7 @@ operators! {
     ("LayerNorm", 1, 3, Results::First(3)) => norm::layer;
     ("Linspace", 3, 3, ONE) => assign::linspace;
     ("LocalV2", 2, 2, ONE) => spatial::local;
+    ("MatrixInverse", 1, 1, ONE) => matrix::inverse;
     ("MatrixMulV2", 2, 2, ONE) => matrix::matrix_mul;
     ("MultipleDeviceTensorHolder", 0, 0, ONE) => source::constants;
     ("MultipleDeviceTensorWithFormatHolder", 0, 0, ONE) => source::constants;
@@ -133,6 +137,7 @@ operators! {
     ("ReshapeV1", 2, 2, ONE) => shape::reshape;
     ("ResizeV2", 2, 2, ONE) => image::resize;
     ("Rotate", 1, 1, ONE) => image::rotate;
+    ("SVD", 1, 1, Results::At(1, 3)) => matrix::singular_values;
     ("SetSubtensor", 2, MANY, ONE) => assign::assign;
     ("SharedDeviceTensor", 0, 0, ONE) => source::constant;
     ("SharedDeviceTensorWithFormat", 0, 0, ONE) => source::constant;
@@ -181,7 +186,7 @@ pub(super) fn is_machine_code(kind: &str) -> bool {
 /// The number of results of a type, for files that do not name them.
 pub(super) fn results_of(kind: &str) -> usize {
     find(kind).map_or(1, |entry| match entry.results {
-        Results::First(count) | Results::Last(count) => count,
+        Results::First(count) | Results::Last(count) | Results::At(_, count) => count,
     })
 }
 

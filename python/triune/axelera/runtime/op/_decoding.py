@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from triune.axelera.runtime._errors import InvalidArgument
+from triune.axelera.runtime.op._heads import rows_of_heads
 from triune.axelera.runtime.op._operators import FRAME, Array, Operator, numbers, ordered, table
 
 
@@ -49,7 +50,10 @@ def best_rows(rows: Array, scores: Array, threshold: float, most: int, rest: Arr
 
 
 class DecodeDetections(Operator):
-    """Makes boxes of a YOLO detector's output: corners, score and class, in pixels of the model's input."""
+    """Makes boxes of a YOLO detector's output: corners, score and class, in pixels of the model's input.
+
+    Of an anchor-free detector, that may be what its last convolutions give, two maps for each stride.
+    """
 
     algo: str
     num_classes: int
@@ -57,9 +61,12 @@ class DecodeDetections(Operator):
     max_boxes_pre_nms: int = 30000
     input_format: str = "auto"
 
-    def __call__(self, raw: Any) -> Array:
+    def __call__(self, *outputs: Any) -> Array:
         """Return a row for each box above the threshold. Raises InvalidArgument for another algorithm or shape."""
         algo, what = str(self.algo).lower(), "decode_detections"
+        if len(outputs) != 1 and algo not in ANCHOR_FREE:
+            raise InvalidArgument(f"{what}: expected one output for algo {self.algo!r}, got {len(outputs)}")
+        raw = outputs[0] if len(outputs) == 1 else rows_of_heads(what, outputs, self.num_classes)
         if algo in ("yolov10", "yolo26", "yolov26"):
             rows = rows_of(what, raw, 6)
             return rows[rows[:, 4] >= self.confidence_threshold][: self.max_boxes_pre_nms]

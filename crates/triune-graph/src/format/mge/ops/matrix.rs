@@ -7,7 +7,7 @@ use crate::{
     Error, ValueId,
     format::mge::node::NodeReader,
     functions::exact,
-    ops::{Epilogue, Gemm, MatMul, Op, Reshape},
+    ops::{Epilogue, Gemm, Inverse, MatMul, Op, Reshape, SingularValues},
 };
 
 /// A·B, each as given or transposed.
@@ -40,6 +40,18 @@ pub(in super::super) fn batched_matrix_mul(node: &mut NodeReader<'_, '_, '_>) ->
         return integers(node, a, b, transposed);
     }
     product(node, a, b, transposed)
+}
+
+/// Inverses of square matrices.
+pub(in super::super) fn inverse(node: &mut NodeReader<'_, '_, '_>) -> Result<ValueId, Error> {
+    let x = node.input(0)?;
+    node.emit(Inverse, &[x])
+}
+
+/// The values of a singular value decomposition. Its vectors are left out: whoever reads them is told.
+pub(in super::super) fn singular_values(node: &mut NodeReader<'_, '_, '_>) -> Result<ValueId, Error> {
+    let x = node.input(0)?;
+    node.emit(SingularValues, &[x])
 }
 
 /// A product of bytes in 32 bits: integers that mean the product of what the operands' mean, plain ones of plain ones.

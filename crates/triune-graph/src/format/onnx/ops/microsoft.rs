@@ -10,7 +10,7 @@ use super::{
 use crate::{
     Constant, Error, Op, ValueId,
     functions::{Scope, exact, standard},
-    ops::{BinaryKind, MatMul, ReduceKind, UnaryKind},
+    ops::{BinaryKind, Inverse, MatMul, ReduceKind, UnaryKind},
 };
 
 /// A convolution, to which the fourth operand is added, and a function behind it.
@@ -293,6 +293,7 @@ operators! {
     "FastGelu": [1] {1, 2, 1 => body fast_gelu};
     "FusedConv": [1] {2, 4, 1 => fused_conv};
     "Gelu": [1] {1, 1, 1 => |_| Ok(UnaryKind::Gelu.into())};
+    "Inverse": [1] {1, 1, 1 => |_| Ok(Inverse.into())};
     "MatMulIntegerToFloat": [1] {4, 7, 1 => body matmul_integer_to_float};
     "MatMulNBits": [1] {3, 6, 1 => matmul_n_bits};
     "QuantizeLinear": [1] {2, 3, 1 => quant::quantize};
