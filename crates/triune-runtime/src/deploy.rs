@@ -492,9 +492,11 @@ impl Share {
     fn new(spec: &DeviceSpec, program: &Program, percent: Option<u32>) -> Result<Self, Error> {
         let (images, cores) = (program.batch.max(1) as u64, u64::from(spec.cores.max(1)));
         let own = |name: &str| -> Result<u64, Error> {
-            let usable = u128::from(spec.memory[spec.memory_index(name)?].usable_bytes());
+            let memory = &spec.memory[spec.memory_index(name)?];
+            let usable = u128::from(memory.usable_bytes());
             let own = match percent {
                 Some(percent) => usable * u128::from(percent) / 100,
+                None if memory.per_core => usable,
                 None => usable * u128::from(images.min(cores)) / u128::from(cores),
             };
             Ok(u64::try_from(own).unwrap_or(u64::MAX))
