@@ -87,6 +87,12 @@ impl Timeline {
         self.inner.timeline().clock_mhz
     }
 
+    /// The memory that the description places constants in, and the bytes of it that are the program's.
+    #[getter]
+    fn constants_share(&self) -> (&str, u64) {
+        self.inner.constants_share()
+    }
+
     /// What the device's description takes for granted of every program, in words.
     #[getter]
     fn assumptions(&self) -> Vec<String> {

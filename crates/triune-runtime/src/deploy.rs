@@ -11,7 +11,9 @@ use std::{
 
 use triune_device::{
     Addr, Chunk, Command, Decoded, DeviceSpec, Executor, Layout, Memory, Sanitize, SegmentKind, SegmentTable,
-    Stream, Timeline, TimingOptions, command, spec::Precision, timing, work,
+    Stream, Timeline, TimingOptions, command,
+    spec::{MemorySpec, Precision},
+    timing, work,
 };
 use triune_fork::Brief;
 use triune_kernels::{Isa, Pool};
@@ -490,16 +492,10 @@ struct Share {
 impl Share {
     /// With `percent` of the memory for constants, or the part that the program's images are of the device's cores.
     fn new(spec: &DeviceSpec, program: &Program, percent: Option<u32>) -> Result<Self, Error> {
-        let (images, cores) = (program.batch.max(1) as u64, u64::from(spec.cores.max(1)));
+        let images = program.batch.max(1) as u64;
         let own = |name: &str| -> Result<u64, Error> {
             let memory = &spec.memory[spec.memory_index(name)?];
-            let usable = u128::from(memory.usable_bytes());
-            let own = match percent {
-                Some(percent) => usable * u128::from(percent) / 100,
-                None if memory.per_core => usable,
-                None => usable * u128::from(images.min(cores)) / u128::from(cores),
-            };
-            Ok(u64::try_from(own).unwrap_or(u64::MAX))
+            Ok(own_bytes(spec, memory, program.batch, percent))
         };
         let place = &spec.placement;
         let constants = if spec.array.is_some_and(|array| array.packs_weights()) {
@@ -513,6 +509,18 @@ impl Share {
         let scratch = own(&place.scratch)?.saturating_sub(beside) / images;
         Ok(Self { constants_near, scratch_near: !shared || program.scratch_bytes <= scratch })
     }
+}
+
+/// Bytes of a memory that a program of `batch` images has: `percent` of it, or the part that its images are of the cores that
+/// share it.
+pub(crate) fn own_bytes(spec: &DeviceSpec, memory: &MemorySpec, batch: usize, percent: Option<u32>) -> u64 {
+    let (usable, cores) = (u128::from(memory.usable_bytes()), u128::from(spec.cores.max(1)));
+    let own = match percent {
+        Some(percent) => usable * u128::from(percent) / 100,
+        None if memory.per_core => usable,
+        None => usable * (batch.max(1) as u128).min(cores) / cores,
+    };
+    u64::try_from(own).unwrap_or(u64::MAX)
 }
 
 /// The cores of a deployment, a bit each.

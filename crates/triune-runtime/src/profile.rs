@@ -9,7 +9,7 @@ use triune_device::{
     touches,
 };
 
-use crate::{Deployment, Error, Place, Program};
+use crate::{Deployment, Error, Place, Program, deploy::own_bytes};
 
 /// The modelled cost of one run.
 #[derive(Clone, Debug)]
@@ -148,6 +148,14 @@ impl Profile {
             let (name, kind) = named(&self.program, &commands[0]);
             OperatorCost { name, kind, commands }
         })
+    }
+
+    /// The memory that the description places constants in, and the bytes of it that are the program's: what its images are of the
+    /// cores that share it. More of them stream from the memory that the host reaches.
+    pub fn constants_share(&self) -> (&str, u64) {
+        let name = &*self.spec.placement.constants;
+        let memory = self.spec.memory.iter().find(|memory| memory.name == name);
+        (name, memory.map_or(0, |memory| own_bytes(&self.spec, memory, self.program.batch, None)))
     }
 
     /// Name and kind of the operator that a command belongs to; empty if it belongs to none.

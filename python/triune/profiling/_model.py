@@ -339,6 +339,9 @@ class Profile:
     """Their multiply-accumulates per image."""
     waits: int = 0
     """How often the program waits for the host in a run."""
+    constants_share: tuple[str, int] = ("", 0)
+    """The memory that the device's description places constants in, and the bytes of it that are the program's: what its images
+    are of the cores that share it. Constants that need more stream from the memory that the host reaches, as a whole."""
     assumptions: tuple[str, ...] = ()
     """What the device's description takes for granted of every program: sparse or compressed weights."""
     energy: Energy | None = None
@@ -607,6 +610,7 @@ def of_timeline(timeline: _native.Timeline, name: str, batch: int) -> Profile:
         scratch_lower_bound=timeline.scratch_lower_bound,
         buffer_bytes=timeline.buffer_bytes,
         energy=of_row(totals["energy"], names),
+        constants_share=timeline.constants_share,
         assumptions=tuple(timeline.assumptions),
     )
 
