@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import enum
 import inspect
 import pickle
@@ -132,3 +133,12 @@ def test_tensor_info_fields_and_defaults() -> None:
     assert info.dtype == np.int8
     assert (info.name, info.scale, info.zero_point) == ("", 1.0, 0)
     assert info.padding == [(0, 0)] * 4
+
+
+def test_objects_are_of_their_process(package: Path) -> None:
+    with axr.Context() as context:
+        instance = context.device_connect().load_model_instance(context.load_model(package))
+        for made in (copy.copy, copy.deepcopy, pickle.dumps):
+            for each in (context, instance):
+                with pytest.raises(TypeError, match=f"{type(each).__name__} cannot be pickled or copied.*each process"):
+                    made(each)

@@ -74,7 +74,7 @@ def test_wrong_models(tmp_path: Path) -> None:
     text = tmp_path / "text.onnx"
     text.write_text("no model")
     some = [{"image": SCAN}]
-    with pytest.raises(errors.ArgumentError, match=r"text\.onnx: not an ONNX model"):
+    with pytest.raises(errors.ArgumentError, match=r"text\.onnx is a text, not an ONNX model"):
         triune.compile(text, output=tmp_path / "out", calibration=some)
     with pytest.raises(errors.FileError, match=r"no\.onnx"):
         triune.compile(tmp_path / "no.onnx", output=tmp_path / "out", calibration=some)

@@ -507,3 +507,9 @@ def test_configurations_refuse_what_their_fields_do_not_hold():
     config.discrete_input_name = b"image"
     config.device_id = 2**31 - 1
     assert (config.discrete_input_name, config.device_id) == (b"image", 2**31 - 1)
+
+
+def test_networks_are_of_their_process() -> None:
+    for made in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="LiteNetwork cannot be pickled or copied: load the model in each process"):
+            made(LiteNetwork())

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, Self, SupportsIndex
 
 from triune import _fork, _native
 from triune._files import write_bytes
@@ -133,6 +133,13 @@ class LiteNetwork(Configured):
         _fork.watch(self)
 
     # ---- loading
+
+    def __reduce__(self) -> NoReturn:
+        """Raise TypeError: a network is a process's own."""
+        raise TypeError(
+            "LiteNetwork cannot be pickled or copied: load the model in each process, or share its weights by "
+            "LiteNetwork.share_weights_with"
+        )
 
     def load(self, file: str | os.PathLike[str] | BinaryIO) -> None:
         """Load a model: MegEngine's, bare, encrypted or packed, or ONNX; from a path or a file open for reading bytes.

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, SupportsIndex
+from typing import Any, NoReturn, Self, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -87,6 +87,12 @@ class Object:
             with self._lock:
                 parent._live()
                 parent._children.add(self)
+
+    def __reduce__(self) -> NoReturn:
+        """Raise TypeError: a card is held by a process."""
+        raise TypeError(
+            f"{type(self).__name__} cannot be pickled or copied, as it is of this process alone: make a Context in each process"
+        )
 
     @property
     def context(self) -> Context:
