@@ -749,8 +749,6 @@ def test_wrong_calls_are_named(network: Network, call: Callable[[Any, Operation]
 def test_devices_and_operations_have_to_fit(network: Network, digits: Folders) -> None:
     with pytest.raises(InternalError, match="11014"):
         Backend.Create(ZG330Backend, network.view(0), opened("buyi"))
-    with pytest.raises(InternalError, match="11014"):
-        Backend.Create(ZG330Backend, network.view(0), HostDevice.Default())
     other = compiled(digits, "buyi")
     with pytest.raises(InternalError, match="cannot compute"):
         Session.Create([ZG330Backend], other.view(0), [opened("zg330")])
