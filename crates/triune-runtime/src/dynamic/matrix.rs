@@ -80,7 +80,9 @@ fn invert(rows: &mut [f64], size: usize) -> Result<bool, Error> {
         let (above, rest) = rows.split_at_mut(column * width);
         let (own, below) = rest.split_at_mut(width);
         let factor = own[column];
-        own.iter_mut().for_each(|element| *element /= factor);
+        for element in own.iter_mut() {
+            *element /= factor;
+        }
         for row in above.chunks_exact_mut(width).chain(below.chunks_exact_mut(width)) {
             let factor = row[column];
             row.iter_mut().zip(&*own).for_each(|(element, own)| *element -= factor * own);

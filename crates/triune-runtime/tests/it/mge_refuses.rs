@@ -100,7 +100,7 @@ fn rows() -> Vec<Row> {
             "Elemwise",
             "input 9 is made by no operator before it",
         ),
-        (vectors(true), "Elemwise", "it reads result 0 of 'SVD' (SVD), which is not computed"),
+        (vectors(true), "Elemwise", "it reads result 0 of 'SVD_1' (SVD), which is not computed"),
         (vectors(false), "SVD", "its result 2, an output of the model, is not computed"),
         (one("Elemwise", None, &[IMAGE]), "Elemwise", "parameters are missing"),
         (one("Elemwise", Some((18, vec![])), &[IMAGE]), "Elemwise", "parameters of kind 18; 17 is supported"),
