@@ -45,7 +45,7 @@ def test_every_cycle_has_a_cause(found: Profile) -> None:
 
 
 def test_fixed_cost_per_command(found: Profile, root: Path) -> None:
-    """What is neither computing nor waiting is what the description has for each command, and for a function by table behind it."""
+    """What is neither computing nor waiting is what the description has for each command, and for a table behind it."""
     launch = tomllib.loads((root / "crates/triune-device/specs/metis.toml").read_text())["launch"]
     plain, table = launch["command_cycles"], launch["command_cycles"] + launch["table_cycles"]
     costs = {command.control for command in found.commands}
