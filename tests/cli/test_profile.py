@@ -50,7 +50,7 @@ def test_fixed_cost_per_command(found: Profile, root: Path) -> None:
     plain, table = launch["command_cycles"], launch["command_cycles"] + launch["table_cycles"]
     costs = {command.control for command in found.commands}
     assert plain in costs <= {plain, table}
-    assert all(command.opcode == "qconv" for command in found.commands if command.control == table)
+    assert all(command.opcode == "QConv" for command in found.commands if command.control == table)
 
 
 def test_commands_add_up_to_operators(found: Profile) -> None:

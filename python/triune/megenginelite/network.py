@@ -28,7 +28,7 @@ from triune.megenginelite._config import (
     Settings,
 )
 from triune.megenginelite._configured import Configured
-from triune.megenginelite._errors import failure
+from triune.megenginelite._errors import failure, mistyped
 from triune.megenginelite._load import Model, open_model
 from triune.megenginelite.base import LOG
 from triune.megenginelite.struct import LiteDeviceType, LiteIOType, LiteTensorPhase
@@ -136,7 +136,7 @@ class LiteNetwork(Configured):
 
     def __reduce__(self) -> NoReturn:
         """Raise TypeError: a network is a process's own."""
-        raise TypeError(
+        raise mistyped(
             "LiteNetwork cannot be pickled or copied: load the model in each process, or share its weights by "
             "LiteNetwork.share_weights_with"
         )
