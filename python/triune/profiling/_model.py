@@ -68,6 +68,10 @@ class FeatureMap:
     """The cycle that its producer starts to compute in."""
     end: int
     """The cycle that the first command after its last reader starts to compute in."""
+    first: int
+    """Index of the first command that uses it: one that writes it."""
+    last: int
+    """One past the index of the last command that uses it."""
 
 
 @dataclass(frozen=True)
@@ -495,6 +499,16 @@ class Profile:
 
         write_trace(self, Path(path))
 
+    def write_memory_snapshot(self, path: str | os.PathLike[str]) -> None:
+        """Write the memory plan as a pickled snapshot of PyTorch's allocator, which pytorch.org/memory_viz draws.
+
+        Its devices are the device's memories, numbered in the order of `memories`. Raises ValueError if the package was
+        compiled before the memory plan was kept in it.
+        """
+        from triune.profiling._snapshot import write_memory_snapshot
+
+        write_memory_snapshot(self, Path(path))
+
     def write_report(self, path: str | os.PathLike[str]) -> None:
         """Write one self-contained HTML page with pictures and the table."""
         from triune.profiling._report import write_report
@@ -645,6 +659,8 @@ def _feature_maps(timeline: _native.Timeline, commands: tuple[Command, ...]) -> 
             reads=row["reads"],
             start=at(row["first"]),
             end=at(row["last"]),
+            first=row["first"],
+            last=row["last"],
         )
         for row in timeline.buffers()
     )
