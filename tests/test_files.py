@@ -89,6 +89,7 @@ WRITERS: dict[str, Callable[[Path, Path], Write]] = {
     "profile as CSV": lambda package, _: lambda path: profile(package).write_csv(path),
     "profile as JSON": lambda package, _: lambda path: profile(package).write_json(path),
     "trace": lambda package, _: lambda path: profile(package).write_trace(path),
+    "memory snapshot": lambda package, _: lambda path: profile(package).write_memory_snapshot(path),
     "composition as CSV": lambda package, _: lambda path: compose([Workload(package)]).write_csv(path),
     "composition as JSON": lambda package, _: lambda path: compose([Workload(package)]).write_json(path),
     "composition's trace": lambda package, _: lambda path: compose([Workload(package)]).write_trace(path),

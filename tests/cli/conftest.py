@@ -18,6 +18,9 @@ import pytest
 
 import triune
 from triune.models import DIGITS_INT8
+from triune.profiling import Profile, profile
+
+NETWORKS = ["squeezenet_u8s8_qdq", "yolox_nano_u8s8_qdq"]
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
@@ -43,6 +46,15 @@ window.addEventListener("load", async () => {
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the directory of the digits network for batches of 2. Do not write into it."""
     return triune.compile(DIGITS_INT8, target="metis", output=tmp_path_factory.mktemp("seeing") / "digits", batch=2)
+
+
+@pytest.fixture(scope="session", params=["digits", *NETWORKS])
+def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Profile:
+    """Return the profile of the embedded network, and of real ones where they are."""
+    if request.param == "digits":
+        return profile(request.getfixturevalue("digits"))
+    source = request.getfixturevalue("test_data") / "models" / "onnx" / f"{request.param}.onnx"
+    return profile(triune.compile(source, output=tmp_path_factory.mktemp("profile") / request.param))
 
 
 @pytest.fixture

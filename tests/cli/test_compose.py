@@ -6,6 +6,7 @@ import csv
 import json
 import threading
 import time
+import tomllib
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,80 @@ def test_table_and_files(
         assert all(e["ts"] * 1000 == pytest.approx(e["args"]["start_ns"]) for e in slices if e["tid"] == track)
 
 
+def counters(composition: Composition, folder: Path) -> dict[str, list[tuple[float, float]]]:
+    """Return the steps of each counter in a composition's trace: times in nanoseconds, and values."""
+    composition.write_trace(folder / "trace.json")
+    found: dict[str, list[tuple[float, float]]] = {}
+    for event in json.loads((folder / "trace.json").read_text())["traceEvents"]:
+        if event["ph"] == "C":
+            ((_, value),) = event["args"].items()
+            found.setdefault(event["name"], []).append((event["ts"] * 1000, value))
+    return found
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_counters_say_what_the_runs_do(single: Path, digits: Path, tmp_path: Path, depth: int) -> None:
+    """Equal to the definition at every step; sums over time are those of all runs."""
+    found = compose([Workload(single, 3, depth=depth), Workload(digits, 2, rate=900)], seconds=0.02)
+    steps = counters(found, tmp_path)
+    assert list(steps) == [
+        "cores at work",
+        "runs waiting",
+        "link in GB/s",
+        "link out GB/s",
+        "images done: single",
+        "images done: digits",
+    ]
+    for name, own in steps.items():
+        times = [time for time, _ in own]
+        assert times[0] == 0, name
+        assert all(before < after for before, after in pairwise(times)), name
+        assert all(before[1] != after[1] for before, after in pairwise(own)) or name.startswith("link"), name
+
+    def at(span: tuple[int, int], time: float) -> bool:
+        return span[0] <= round(time) < span[1]
+
+    for moment, value in steps["cores at work"]:
+        assert value == sum(len(found.instances[run.instance].cores) for run in found.runs if at(run.compute, moment))
+        assert 0 <= value <= len(found.core_busy)
+    for moment, value in steps["runs waiting"]:
+        under_way = [run for run in found.runs if at((run.queued, run.output[1]), moment)]
+        assert value == sum(not any(at(s, moment) for s in (run.input, run.compute, run.output)) for run in under_way)
+    for name in ("cores at work", "runs waiting", "link in GB/s", "link out GB/s"):
+        assert max(value for _, value in steps[name]) > 0
+        assert steps[name][-1][1] == 0, "all that is told of has ended"
+    for name in ("single", "digits"):
+        ended = [run for run in found.runs if found.instances[run.instance].program == name]
+        images = sum(found.instances[run.instance].images for run in ended)
+        assert steps[f"images done: {name}"][-1] == (pytest.approx(max(run.output[1] for run in ended)), images)
+        assert steps[f"images done: {name}"][0] == (0, 0)
+    for side, name in (("input", "link in GB/s"), ("output", "link out GB/s")):
+        moved = sum(value * (after - time) for (time, value), (after, _) in pairwise(steps[name]))
+        whole = sum(getattr(found.instances[run.instance], f"{side}_bytes") for run in found.runs)
+        assert moved == pytest.approx(whole, rel=1e-5)
+
+
+def test_bytes_on_the_link_pass_at_its_rate(single: Path, digits: Path, tmp_path: Path, root: Path) -> None:
+    link = tomllib.loads((root / "crates/triune-device/specs/metis.toml").read_text())["link"]
+    found = compose([Workload(single), Workload(digits)], seconds=0.01)
+    for run in found.runs:
+        instance = found.instances[run.instance]
+        for (start, end), size in ((run.input, instance.input_bytes), (run.output, instance.output_bytes)):
+            assert size is not None
+            assert end - start == -(-size * 10**9 // link["bytes_per_second"])
+    assert found.instances[1].input_bytes == 2 * (found.instances[0].input_bytes or 0), "a batch of 2"
+    rates = {value for _, value in counters(found, tmp_path)["link in GB/s"]}
+    assert max(rates) == pytest.approx(link["bytes_per_second"] / 1e9, rel=0.01)
+
+
+def test_programs_of_one_name_count_together(single: Path, tmp_path: Path) -> None:
+    found = compose([Workload(single), Workload(single, 2)], seconds=0.01)
+    steps = counters(found, tmp_path)
+    done = [name for name in steps if name.startswith("images done")]
+    assert done == ["images done: single"]
+    assert steps[done[0]][-1][1] == len(found.runs)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -177,7 +252,7 @@ def run(package: Path, instances: int, runs: int) -> tuple[float, dict[str, Comp
         return time.perf_counter() - start, activity()
 
 
-def test_what_ran_is_what_was_planned(single: Path) -> None:
+def test_what_ran_is_what_was_planned(single: Path, tmp_path: Path) -> None:
     """However slow this machine is: times are the device's."""
     _, found = run(single, 1, 20)
     (card,) = found.values()
@@ -191,6 +266,12 @@ def test_what_ran_is_what_was_planned(single: Path) -> None:
     assert {each.cores for each in card.instances} == {(core,) for core in range(4)}
     alone = 20 * planned.instances[0].p50 * 1000
     assert alone <= card.nanoseconds < 3 * alone, "side by side"
+    assert {(each.program, each.input_bytes) for each in card.instances} == {
+        (each.name, None) for each in card.instances
+    }
+    steps = counters(card, tmp_path)
+    assert not any(name.startswith("link") for name in steps), "the bytes of what ran are not known"
+    assert max(value for _, value in steps["cores at work"]) > 1
     assert activity() == {}, "nothing is on the card"
 
 

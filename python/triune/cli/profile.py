@@ -57,6 +57,12 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("--json", metavar="FILE", type=Path, help="write totals and all rows")
     parser.add_argument("--trace", metavar="FILE", type=Path, help="write a Chrome trace, which ui.perfetto.dev opens")
+    parser.add_argument(
+        "--memory-snapshot",
+        metavar="FILE",
+        type=Path,
+        help="write the memory plan of a single package as a pickle, which pytorch.org/memory_viz opens",
+    )
     parser.set_defaults(command=_run)
 
 
@@ -92,6 +98,7 @@ def _run(options: argparse.Namespace) -> int:
         (options.csv, found.write_csv),
         (options.json, found.write_json),
         (options.trace, found.write_trace),
+        *([(options.memory_snapshot, found.write_memory_snapshot)] if isinstance(found, Profile) else []),
     )
     # A pipe has no width: what reads it gets the table's own.
     width = shutil.get_terminal_size((100, 24)).columns if people.isatty() else 100
@@ -112,6 +119,8 @@ def _profiled(options: argparse.Namespace) -> Profile:
 def _composed(options: argparse.Namespace) -> Composition:
     if options.unit:
         raise ValueError("--unit is for the table of a single package")
+    if options.memory_snapshot:
+        raise ValueError("--memory-snapshot is for a single package")
     instances = _each("--instances", options.instances or [1], options.packages)
     rate = _each("--rate", options.rate or [None], options.packages)
     workloads = [

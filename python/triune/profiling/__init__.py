@@ -11,7 +11,17 @@ from __future__ import annotations
 from triune.profiling._compose import Composition, InstanceTimes, Run, Workload, activity, compose
 from triune.profiling._energy import Energy
 from triune.profiling._explore import Design, Exploration, explore
-from triune.profiling._model import Command, FeatureMap, Memory, Operator, Profile, Segment, Tiling, profile
+from triune.profiling._model import (
+    Command,
+    FeatureMap,
+    Memory,
+    Operator,
+    Profile,
+    Segment,
+    TileTimes,
+    Tiling,
+    profile,
+)
 
 __all__ = [
     "Command",
@@ -26,6 +36,7 @@ __all__ = [
     "Profile",
     "Run",
     "Segment",
+    "TileTimes",
     "Tiling",
     "Workload",
     "activity",

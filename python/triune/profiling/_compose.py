@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from triune import _native
 from triune._files import replaced_text, write_text
@@ -21,8 +21,6 @@ from triune.profiling._model import Span, check_clock, check_number
 from triune.profiling._table import LEAST_WIDTH, shorten
 
 __all__ = ["Composition", "InstanceTimes", "Run", "Workload", "activity", "compose"]
-
-PROCESS = 1
 
 
 @dataclass(frozen=True)
@@ -47,8 +45,14 @@ class InstanceTimes:
     """The package's name and a number."""
     cores: tuple[int, ...]
     """The device's cores that it runs on."""
+    program: str
+    """The package's name; of what ran, the instance's."""
     images: int
     """Images per run."""
+    input_bytes: int | None
+    """What a run moves to the device over the host link; None for what ran."""
+    output_bytes: int | None
+    """What it moves back; None for what ran."""
     runs: int
     """Runs that ended."""
     images_per_second: float
@@ -160,47 +164,12 @@ class Composition:
         write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
     def write_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write Chrome trace JSON with a track per core and per direction of the link; ui.perfetto.dev opens it."""
-        content = {
-            "displayTimeUnit": "ns",
-            "otherData": {"device": self.device, "nanoseconds": self.nanoseconds},
-            "traceEvents": [*self._names(), *self._slices()],
-        }
-        write_text(path, json.dumps(content, ensure_ascii=False) + "\n")
+        """Write Chrome trace JSON, which ui.perfetto.dev opens: a track per core and per direction of the link, and counters
+        of cores at work, GB/s on the link, runs that wait, and images done.
+        """
+        from triune.profiling._compose_trace import write_trace
 
-    def _names(self) -> list[dict[str, Any]]:
-        tracks = [f"core {core}" for core in range(len(self.core_busy))] + ["link in", "link out"]
-        found: list[dict[str, Any]] = [
-            {"ph": "M", "name": "process_name", "pid": PROCESS, "args": {"name": self.device}}
-        ]
-        for thread, name in enumerate(tracks, 1):
-            for key, value in (("thread_name", {"name": name}), ("thread_sort_index", {"sort_index": thread})):
-                found.append({"ph": "M", "name": key, "pid": PROCESS, "tid": thread, "args": value})
-        return found
-
-    def _slices(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
-        link = len(self.core_busy) + 1
-        for number, run in enumerate(self.runs):
-            instance = self.instances[run.instance]
-            places = [(core + 1, run.compute) for core in instance.cores]
-            for thread, (start, end) in [*places, (link, run.input), (link + 1, run.output)]:
-                if end == start:
-                    continue
-                nanoseconds = {"start_ns": start, "end_ns": end, "queued_ns": run.queued}
-                found.append(
-                    {
-                        "ph": "X",
-                        "pid": PROCESS,
-                        "tid": thread,
-                        "name": instance.name,
-                        "cat": "core" if thread < link else "link",
-                        "ts": start / 1000,
-                        "dur": (end - start) / 1000,
-                        "args": {"run": number, **nanoseconds},
-                    }
-                )
-        return found
+        write_trace(self, Path(path))
 
 
 def compose(workloads: Sequence[Workload], *, seconds: float = 0.1, clock_mhz: int | None = None) -> Composition:
@@ -219,11 +188,13 @@ def compose(workloads: Sequence[Workload], *, seconds: float = 0.1, clock_mhz: i
     if not 0 < seconds <= 3600:
         raise ValueError(f"seconds: expected more than 0 and at most 3600, got {seconds}")
     rows: list[tuple[str, _native.Estimate, list[int], int, int, int]] = []
+    programs: list[tuple[str, tuple[int, int]]] = []
     core = 0
     for workload in workloads:
         path = Path(workload.package)
         file = path / "model.json" if path.is_dir() else path
-        estimate = _native.Estimate(_native.Package(file))
+        package = _native.Package(file)
+        estimate = _native.Estimate(package)
         name = file.resolve().parent.name
         counts: list[tuple[str, object]] = [("instances", workload.instances), ("depth", workload.depth)]
         for what, value in counts:
@@ -245,13 +216,21 @@ def compose(workloads: Sequence[Workload], *, seconds: float = 0.1, clock_mhz: i
             core = (core + estimate.batch) % estimate.cores
             label = f"{name} {number + 1}" if workload.instances > 1 else name
             rows.append((label, estimate, cores, depth, period, 0))
+            programs.append((name, (_moved(package.inputs), _moved(package.outputs))))
     check_clock(clock_mhz)
     found = _native.compose(rows, horizon=round(seconds * 1e9), clock_mhz=clock_mhz)
-    return _composition(found, rows[0][1].target)
+    return _composition(found, rows[0][1].target, programs)
 
 
 MOST_INSTANCES = 1024
 """Most instances of a workload, and most runs of one under way at once."""
+
+
+def _moved(tensors: Sequence[_native.TensorIo]) -> int:
+    """Return the bytes of tensors as they lie on the device, padding included: that is how they pass the link."""
+    import numpy as np
+
+    return sum(math.prod(tensor.shape) * np.dtype(tensor.dtype).itemsize for tensor in tensors)
 
 
 def activity() -> dict[str, Composition]:
@@ -268,8 +247,14 @@ def activity() -> dict[str, Composition]:
     return found
 
 
-def _composition(found: _native.Composition, device: str) -> Composition:
+def _composition(
+    found: _native.Composition, device: str, programs: Sequence[tuple[str, tuple[int, int]]] | None = None
+) -> Composition:
+    """Name what the core found. `programs` has, for each instance, its package and the bytes of its inputs and outputs."""
     horizon = found.horizon
+    rows = found.instances()
+    known: Sequence[tuple[str, tuple[int | None, int | None]]]
+    known = programs if programs is not None else [(row["name"], (None, None)) for row in rows]
 
     def share(busy: int) -> float:
         return busy / horizon if horizon else 0.0
@@ -279,12 +264,15 @@ def _composition(found: _native.Composition, device: str) -> Composition:
         InstanceTimes(
             name=row["name"],
             cores=tuple(row["cores"]),
+            program=program,
             images=row["images"],
+            input_bytes=input_bytes,
+            output_bytes=output_bytes,
             runs=row["runs"],
             images_per_second=row["images_per_second"],
             **{name: row[name] / 1000 for name in latencies},
         )
-        for row in found.instances()
+        for row, (program, (input_bytes, output_bytes)) in zip(rows, known, strict=True)
     )
     inputs, outputs = found.link_busy
     return Composition(

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from triune import _native
 from triune._text import html_table, short
 from triune.errors import ArgumentError
 from triune.profiling._energy import Energy, of_row
 
-__all__ = ["Command", "FeatureMap", "Memory", "Operator", "Profile", "Segment", "profile"]
+__all__ = ["Command", "FeatureMap", "Memory", "Operator", "Profile", "Segment", "TileTimes", "profile"]
 
 UNITS = ("cycles", "us", "ms")
 """What times can be given in."""
@@ -68,6 +68,14 @@ class FeatureMap:
     """The cycle that its producer starts to compute in."""
     end: int
     """The cycle that the first command after its last reader starts to compute in."""
+    first: int
+    """Index of the first command that uses it: one that writes it."""
+    last: int
+    """One past the index of the last command that uses it."""
+    writers: tuple[int, ...]
+    """Indices of the commands that write it, or a part of it."""
+    readers: tuple[int, ...]
+    """Indices of the commands that read it, or a part of it."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +170,17 @@ class Tiling:
             return f"{outer}, {inner}, all {passing} stay"
         kept = f", {self.kept} of {count} stay" if self.kept else ""
         return f"{outer}, {inner} pass each{kept}"
+
+
+class TileTimes(NamedTuple):
+    """When one tile of a command is in each queue; (0, 0) where it is not."""
+
+    loading: Span
+    """From its first loaded byte to its last."""
+    computing: Span
+    """In the array or vector unit."""
+    storing: Span
+    """From its first stored byte to its last."""
 
 
 @dataclass(frozen=True)
@@ -348,6 +367,18 @@ class Profile:
     """What an image costs in energy on the device, the host's part not counted; None where the device's description has none."""
     digest: str = ""
     """The SHA-256, in hexadecimal, of the package's files that make its program: model.json, instructions and constants."""
+    timeline: _native.Timeline | None = field(default=None, repr=False, compare=False)
+    """The core's own, for what is computed when it is asked for."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy has: the core's timeline stays here, what it knows more goes along."""
+        return {**self.__dict__, "tile_times": self.tile_times, "timeline": None}
+
+    @cached_property
+    def tile_times(self) -> tuple[tuple[TileTimes, ...], ...]:
+        """For each of `commands`, when each of its tiles is in each queue."""
+        tiles = self.timeline.tiles() if self.timeline else [[] for _ in self.commands]
+        return tuple(tuple(TileTimes(*spans) for spans in own) for own in tiles)
 
     @property
     def microseconds(self) -> float:
@@ -493,10 +524,20 @@ class Profile:
         write_json(self, Path(path))
 
     def write_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write Chrome trace JSON, which ui.perfetto.dev and chrome://tracing open."""
+        """Write Chrome trace JSON with slices of commands and their tiles, which ui.perfetto.dev and chrome://tracing open."""
         from triune.profiling._trace import write_trace
 
         write_trace(self, Path(path))
+
+    def write_memory_snapshot(self, path: str | os.PathLike[str]) -> None:
+        """Write the memory plan as a pickled snapshot of PyTorch's allocator, which pytorch.org/memory_viz draws.
+
+        Its devices are the device's memories, numbered in the order of `memories`. Raises ValueError if the package was
+        compiled before the memory plan was kept in it.
+        """
+        from triune.profiling._snapshot import write_memory_snapshot
+
+        write_memory_snapshot(self, Path(path))
 
     def write_report(self, path: str | os.PathLike[str]) -> None:
         """Write one self-contained HTML page with pictures and the table."""
@@ -612,6 +653,7 @@ def of_timeline(timeline: _native.Timeline, name: str, batch: int) -> Profile:
         energy=of_row(totals["energy"], names),
         constants_share=timeline.constants_share,
         assumptions=tuple(timeline.assumptions),
+        timeline=timeline,
     )
 
 
@@ -640,6 +682,11 @@ def _feature_maps(timeline: _native.Timeline, commands: tuple[Command, ...]) -> 
     def at(index: int) -> int:
         return commands[index].computing[0] if index < len(commands) else timeline.cycles
 
+    uses = timeline.feature_maps()
+
+    def users(buffer: int, side: int) -> tuple[int, ...]:
+        return tuple(index for index, own in enumerate(uses) if buffer in own[side])
+
     return tuple(
         FeatureMap(
             operator=commands[row["first"]].operator if row["first"] < len(commands) else "",
@@ -649,6 +696,10 @@ def _feature_maps(timeline: _native.Timeline, commands: tuple[Command, ...]) -> 
             reads=row["reads"],
             start=at(row["first"]),
             end=at(row["last"]),
+            first=row["first"],
+            last=row["last"],
+            writers=users(number, 1),
+            readers=users(number, 0),
         )
-        for row in timeline.buffers()
+        for number, row in enumerate(timeline.buffers())
     )
