@@ -155,10 +155,10 @@ def _totals(profile: Profile) -> list[str]:
     constants = profile.segment("constants")
     capacity = profile.memory(constants.memory).bytes
     lines.append(f"{'constants':<12} {size(constants.bytes)} of {constants.memory}'s {size(capacity)}")
-    near, share = profile.constants_share
-    if share and constants.memory != near:
-        cure = "; a larger batch shares one copy between more cores" if share < profile.memory(near).bytes else ""
-        lines.append(f"{'':<12} they stream: {near} has {size(share)} for this program{cure}")
+    home, own = profile.constants_share
+    if own and constants.memory != home:
+        cure = "; a larger batch shares one copy between more cores" if own < profile.memory(home).bytes else ""
+        lines.append(f"{'':<12} they stream: {home} has {size(own)} for this program{cure}")
     label = "feature maps"
     for plan in profile.plans:
         bound = f", lower bound {size(plan.lower_bound)} (+{plan.excess:.1%})" if plan.lower_bound else ""

@@ -226,7 +226,7 @@ fn fitted_rows_are_met() {
         let device = Device::new(metis.clone()).expect("a device");
         let deployment = Deployment::new(&device, &Arc::new(program), &DeployOptions::default());
         let micros = deployment.expect("deployed").timeline().micros() / 4.0;
-        near(&format!("{}x{} by {}", row.k, row.n, row.m), micros, row.micros, 0.16);
+        near(&format!("{}x{} by {}", row.k, row.n, row.m), micros, row.micros, 0.18);
     }
     let buyi = DeviceSpec::builtin("buyi").expect("builtin");
     for row in published::BUYI.iter().filter(|row| row.topology.contains("224x224")) {
