@@ -20,6 +20,9 @@ pub(crate) struct Timeline {
     pub(crate) inner: Profile,
 }
 
+/// A first cycle, and one past the last.
+type Cycles = (u64, u64);
+
 /// Femtojoules, by what they go to; those of memories in the order of the device's.
 fn energy<'py>(py: Python<'py>, energy: &Energy, memories: usize) -> PyResult<Bound<'py, PyDict>> {
     let row = PyDict::new(py);
@@ -254,7 +257,7 @@ impl Timeline {
 
     /// Per command, one tuple per tile: when it is loaded, computed and stored (first cycle, one past the last; equal when it
     /// is not).
-    fn tiles(&self) -> PyResult<Vec<Vec<[(u64, u64); 3]>>> {
+    fn tiles(&self) -> PyResult<Vec<Vec<[Cycles; 3]>>> {
         let span = |span: Span| (span.start, span.end);
         let spans = |tile: &TileTime| [tile.loading, tile.computing, tile.storing].map(span);
         let found = self.inner.tiles().map_err(error::runtime)?;

@@ -65,7 +65,7 @@ impl Device {
     }
 
     /// The program's instructions and constants in device memory, once for all deployments of it that may have as much.
-    fn load(&self, program: &Arc<Program>, share: &Share) -> Result<Arc<Loaded>, Error> {
+    fn load(&self, program: &Arc<Program>, share: Share) -> Result<Arc<Loaded>, Error> {
         let mut loaded = self.loaded.lock();
         loaded.retain(|_, each| each.strong_count() > 0);
         // The entry keeps the program alive, so that its address cannot come to stand for another.
@@ -151,7 +151,7 @@ impl Maps {
         spec: &DeviceSpec,
         program: &Program,
         core: u32,
-        share: &Share,
+        share: Share,
     ) -> Result<Self, Error> {
         let batch = program.batch as u64;
         let border = program.border().map(|(kind, io)| {
@@ -283,14 +283,14 @@ impl Deployment {
             )));
         }
         let share = Share::new(&device.spec, program, options.constants_percent)?;
-        let loaded = device.load(program, &share)?;
+        let loaded = device.load(program, share)?;
         let pool = Pool::new(options.threads);
         // A batch runs its images side by side, one thread each; a single image is split inside the kernels.
         let inner = program.batch > 1;
         let images = (0..program.batch)
             .map(|image| {
                 let core = options.cores.get(image).copied().unwrap_or(image as u32);
-                Image::new(device, program, &loaded, core, &share, if inner { 1 } else { pool.threads() })
+                Image::new(device, program, &loaded, core, share, if inner { 1 } else { pool.threads() })
                     .map(|each| Mutex::new(Image { pool: inner.then(|| Pool::new(1)), ..each }))
             })
             .collect::<Result<Vec<_>, Error>>()?;
@@ -583,7 +583,7 @@ impl Image {
         program: &Arc<Program>,
         loaded: &Loaded,
         core: u32,
-        share: &Share,
+        share: Share,
         threads: usize,
     ) -> Result<Self, Error> {
         let maps = Maps::new(&device.memory, &device.spec, program, core, share)?;
@@ -661,7 +661,7 @@ pub(crate) fn places_on(spec: &DeviceSpec, program: &Program) -> Result<Vec<Plac
     let far = [&*place.constants, &*place.io];
     let far = if share.constants_near { &far[..] } else { &far[1..] };
     let constants = chunk(far, program.constants.len() as u64)?;
-    let images = (0..program.batch as u32).map(|core| Maps::new(&memory, spec, program, core, &share));
+    let images = (0..program.batch as u32).map(|core| Maps::new(&memory, spec, program, core, share));
     let images = images.collect::<Result<Vec<_>, _>>()?;
     Ok(images.first().map_or_else(Vec::new, |first| places(&instructions, &constants, first)))
 }

@@ -221,17 +221,15 @@ impl Amount {
             cut.panels = cut.panels.div_ceil(columns).max(1);
             cut.chunks = cut.chunks.div_ceil(array.rows.into()).max(1);
         }
-        work.cycles = match (spec.array.and_then(|array| self.on_array(&array)), &spec.array) {
-            // Results pass the vector unit for requantization while they leave the array.
-            (Some(gemm), Some(array)) => {
-                work.sram = gemm.sram(array);
-                work.ideal = self.ideal(array).div_ceil(array.macs_per_cycle().max(1));
-                gemm.array_cycles(array, options.precision, options.array_percent).max(on_vector(0))
-            }
-            _ => {
-                work.taps = self.taps;
-                on_vector(self.taps)
-            }
+        let product = spec.array.as_ref().and_then(|array| Some((self.on_array(array)?, array)));
+        // Results pass the vector unit for requantization while they leave the array.
+        work.cycles = if let Some((gemm, array)) = product {
+            work.sram = gemm.sram(array);
+            work.ideal = self.ideal(array).div_ceil(array.macs_per_cycle().max(1));
+            gemm.array_cycles(array, options.precision, options.array_percent).max(on_vector(0))
+        } else {
+            work.taps = self.taps;
+            on_vector(self.taps)
         };
     }
 }

@@ -49,15 +49,15 @@ fn conv() -> Command {
     .into()
 }
 
-fn run(spec: &DeviceSpec, command: Command, precision: Precision) -> Timeline {
+fn run(spec: &DeviceSpec, command: &Command, precision: Precision) -> Timeline {
     let options = TimingOptions { precision, ..TimingOptions::default() };
-    timeline(spec, [command], &PLACEMENT, &options).expect("timed")
+    timeline(spec, [*command], &PLACEMENT, &options).expect("timed")
 }
 
 #[test]
 fn counts_times_prices() {
     let spec = spec();
-    let found = run(&spec, conv(), Precision::Int8);
+    let found = run(&spec, &conv(), Precision::Int8);
     let energy = spec.energy_of(&found, &found.commands).expect("priced");
     assert_eq!(energy.macs, 11 * 64 * 64 * 128);
     assert_eq!(energy.elements, 13 * 64 * 128);
@@ -87,7 +87,7 @@ fn windows_of_the_vector_unit_count_as_products() {
         rounding: Rounding::HalfToEven,
         requantize: Requantize::Float,
     };
-    let found = run(&spec, pool.into(), Precision::Int8);
+    let found = run(&spec, &pool.into(), Precision::Int8);
     let energy = spec.energy_of(&found, &found.commands).expect("priced");
     assert_eq!((energy.macs, energy.elements, energy.buffers), (11 * 8 * 8 * 64, 13 * 64, 0));
 }
@@ -98,7 +98,7 @@ fn sixteen_bits_cost_four_products_unless_told() {
     let array = spec.array.as_mut().expect("an array");
     array.cycles_per_vector_16 = Some(16);
     let macs = |spec: &DeviceSpec| {
-        let found = run(spec, conv(), Precision::Int16);
+        let found = run(spec, &conv(), Precision::Int16);
         spec.energy_of(&found, &found.commands).expect("priced").macs
     };
     assert_eq!(macs(&spec), 4 * 11 * 64 * 64 * 128);
@@ -110,7 +110,7 @@ fn sixteen_bits_cost_four_products_unless_told() {
 fn no_prices_no_energy() {
     let mut spec = spec();
     spec.energy = None;
-    let found = run(&spec, conv(), Precision::Int8);
+    let found = run(&spec, &conv(), Precision::Int8);
     assert_eq!(spec.energy_of(&found, &found.commands), None);
     assert_eq!(spec.energy_of_all(&found), None);
 }
@@ -127,7 +127,7 @@ fn the_largest_prices_saturate() {
         buffer_fj: dear,
         static_mw: 1_000_000,
     });
-    let mut found = run(&spec, conv(), Precision::Int8);
+    let mut found = run(&spec, &conv(), Precision::Int8);
     found.commands[0].macs = u64::MAX;
     found.commands[0].compute = u64::MAX;
     let energy = spec.energy_of_all(&found).expect("priced");

@@ -635,18 +635,18 @@ proptest! {
 }
 
 /// The first command's time on a device.
-fn first(spec: &DeviceSpec, command: Command) -> CommandTime {
-    timeline(spec, [command], &PLACEMENT, &TimingOptions::default()).expect("timed").commands[0]
+fn first(spec: &DeviceSpec, command: &Command) -> CommandTime {
+    timeline(spec, [*command], &PLACEMENT, &TimingOptions::default()).expect("timed").commands[0]
 }
 
 #[test]
 fn dense_groups_are_one_product_with_zeros() {
     let mut spec = metis();
     let (grouped, whole) = (conv(2, 2, 14, 3, [256, 256], 8), conv(2, 2, 14, 3, [256, 256], 1));
-    let apart = first(&spec, grouped);
+    let apart = first(&spec, &grouped);
     assert_eq!(constant_bytes(&spec, [&grouped]), 256 * 32 * 9);
     spec.array.as_mut().expect("an array").groups = Groups::Dense;
-    let (dense, plain) = (first(&spec, grouped), first(&spec, whole));
+    let (dense, plain) = (first(&spec, &grouped), first(&spec, &whole));
     assert_eq!(dense.compute, plain.compute);
     assert_eq!(dense.bytes_read, plain.bytes_read);
     assert_eq!(dense.sram, plain.sram);
@@ -657,9 +657,9 @@ fn dense_groups_are_one_product_with_zeros() {
     // Depthwise windows are the vector unit's, whatever the groups of products.
     let depthwise = conv(2, 2, 14, 3, [256, 256], 256);
     assert_eq!(constant_bytes(&spec, [&depthwise]), 256 * 9);
-    let here = first(&spec, depthwise);
+    let here = first(&spec, &depthwise);
     spec.array.as_mut().expect("an array").groups = Groups::Apart;
-    assert_eq!(here, first(&spec, depthwise));
+    assert_eq!(here, first(&spec, &depthwise));
 }
 
 #[test]
@@ -667,9 +667,9 @@ fn inner_products_have_blocks_of_their_own() {
     let mut spec = bare();
     // 9 windows of 80 channels: 1152 of 128, 864 of 96 in blocks of 32.
     let command = conv(2, 2, 8, 3, [80, 64], 1);
-    assert_eq!(first(&spec, command).compute, 64 * 3 * 8);
+    assert_eq!(first(&spec, &command).compute, 64 * 3 * 8);
     spec.array.as_mut().expect("an array").channels = Some(32);
-    let narrow = first(&spec, command);
+    let narrow = first(&spec, &command);
     assert_eq!(narrow.compute, 64 * 2 * 8);
     // Maps lie in blocks of 64 as before.
     assert_eq!(narrow.bytes_read[2], 8 * 8 * 128);
@@ -680,9 +680,9 @@ fn inner_products_have_blocks_of_their_own() {
 fn skipped_weights_take_no_time_and_no_bytes() {
     let mut spec = bare();
     let command = conv(2, 2, 8, 1, [2048, 64], 1);
-    let all = first(&spec, command);
+    let all = first(&spec, &command);
     spec.array.as_mut().expect("an array").sparsity = Some([2, 4]);
-    let half = first(&spec, command);
+    let half = first(&spec, &command);
     assert_eq!((all.compute, half.compute), (64 * 4 * 8, 64 * 2 * 8));
     let weights = 2048 * 64;
     assert_eq!(all.bytes_read[1] - half.bytes_read[1], weights - weights * 5 / 8);
@@ -691,13 +691,13 @@ fn skipped_weights_take_no_time_and_no_bytes() {
     assert_eq!(spec.assumptions().len(), 1);
     // Compressed besides, and the products stay what they are.
     spec.array.as_mut().expect("an array").weight_percent = 60;
-    let small = first(&spec, command);
+    let small = first(&spec, &command);
     assert_eq!(small.compute, half.compute);
     assert_eq!(constant_bytes(&spec, [&command]), weights * 5 / 8 * 60 / 100);
     assert_eq!(spec.assumptions().len(), 2);
     // A product of two maps has nothing to skip, and depthwise windows are the vector unit's.
     let depthwise = conv(2, 2, 8, 3, [64, 64], 64);
-    assert_eq!(first(&spec, depthwise), first(&bare(), depthwise));
+    assert_eq!(first(&spec, &depthwise), first(&bare(), &depthwise));
 }
 
 /// Whole bursts, and rows that are opened, of what one transfer moves.
@@ -714,7 +714,7 @@ fn bursts_and_rows_take_their_time() {
             dst: Addr::new(1, 0),
             dst_strides: [1; 6],
         };
-        first(&spec, command.into()).load
+        first(&spec, &command.into()).load
     };
     // 128 bytes a cycle, 40 cycles of 800 MHz for a row.
     assert_eq!([1, 128, 129, 1024, 1025].map(copy), [41, 41, 42, 48, 8 + 1 + 2 * 40]);
@@ -726,7 +726,7 @@ fn a_table_behind_a_product_costs_its_own_cycles() {
     spec.launch.table_cycles = 1000;
     let Command::QConv(plain) = conv(2, 2, 8, 3, [64, 64], 1) else { unreachable!() };
     let with_table = QConv { table: Some(Addr::new(1, 0)), ..plain };
-    let (plain, table) = (first(&spec, plain.into()), first(&spec, with_table.into()));
+    let (plain, table) = (first(&spec, &plain.into()), first(&spec, &with_table.into()));
     assert_eq!((plain.launch, table.launch), (400, 1400));
     // Loads run beside, so that it may hide some of them.
     assert!((900..=1000).contains(&(table.end - plain.end)), "{} and {}", table.end, plain.end);

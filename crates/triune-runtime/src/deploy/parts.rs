@@ -36,9 +36,9 @@ impl Parts {
             )));
         }
         let share = Share::new(device.spec(), program, None)?;
-        let loaded = device.load(program, &share)?;
+        let loaded = device.load(program, share)?;
         let pool = Pool::new(threads);
-        let image = Image::new(device, program, &loaded, 0, &share, pool.threads())?;
+        let image = Image::new(device, program, &loaded, 0, share, pool.threads())?;
         let segments = image.executor.decoded().segments().clone();
         let streams = parts.into_iter().map(|part| (part, Mutex::new(None))).collect();
         let memory = Arc::clone(device.memory());
