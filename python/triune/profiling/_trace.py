@@ -204,7 +204,7 @@ def _flows(profile: Profile, tracks: list[_Track]) -> Iterator[Event]:
 
 def _pairs(buffer: FeatureMap) -> list[tuple[int, int]]:
     """Return who hands a feature map to whom, in order."""
-    found = set()
+    found: set[tuple[int, int]] = set()
     for writer in buffer.writers:
         found.update((writer, reader) for reader in [r for r in buffer.readers if r > writer][:1])
     for reader in buffer.readers:
