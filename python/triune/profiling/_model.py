@@ -55,7 +55,7 @@ class FeatureMap:
     """A feature map's place in its segment and in time."""
 
     operator: str
-    """The operator that writes it."""
+    """The operator that writes it; of an input in an estimate, which the host writes, the one that reads it first."""
     segment: str
     """``scratch`` or ``resident``."""
     offset: int
@@ -69,11 +69,11 @@ class FeatureMap:
     end: int
     """The cycle that the first command after its last reader starts to compute in."""
     first: int
-    """Index of the first command that uses it: one that writes it."""
+    """Index of the first command that uses it."""
     last: int
     """One past the index of the last command that uses it."""
     writers: tuple[int, ...]
-    """Indices of the commands that write it, or a part of it."""
+    """Indices of the commands that write it, or a part of it; none for what the host writes."""
     readers: tuple[int, ...]
     """Indices of the commands that read it, or a part of it."""
 
