@@ -8,14 +8,15 @@ from typing import Any
 
 __all__ = ["Energy"]
 
-UNITS = ("J", "mJ", "µJ", "nJ", "pJ", "fJ")
+PREFIXES = ("", "m", "µ", "n", "p", "f")
 
 
-def joules(femtojoules: int) -> str:
-    """Return an energy in the largest unit that it is one of, with three digits."""
-    at = max(0, len(UNITS) - 1 - (len(str(femtojoules)) - 1) // 3)
-    value = femtojoules / 1000 ** (len(UNITS) - 1 - at)
-    return f"{value:.{0 if value >= 99.95 or at == len(UNITS) - 1 else 1 if value >= 9.995 else 2}f} {UNITS[at]}"
+def scaled(femto: int, unit: str) -> str:
+    """Return an amount of femto-units with the largest prefix that leaves one or more, in three digits."""
+    at = max(0, len(PREFIXES) - 1 - (len(str(femto)) - 1) // 3)
+    value = femto / 1000 ** (len(PREFIXES) - 1 - at)
+    digits = 0 if value >= 99.95 or at == len(PREFIXES) - 1 else 1 if value >= 9.995 else 2
+    return f"{value:.{digits}f} {PREFIXES[at]}{unit}"
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Energy:
 
     def __str__(self) -> str:
         """Return it with its unit."""
-        return joules(self.total)
+        return scaled(self.total, "J")
 
 
 def of_row(row: Mapping[str, Any] | None, memories: list[str]) -> Energy | None:

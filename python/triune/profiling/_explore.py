@@ -14,7 +14,7 @@ from typing import Any
 from triune import _native
 from triune._files import replaced_text, write_text
 from triune._targets import target_of
-from triune.profiling._energy import joules, of_row
+from triune.profiling._energy import of_row, scaled
 from triune.profiling._model import bottleneck
 from triune.profiling._table import compact, size
 
@@ -161,7 +161,7 @@ class Exploration:
                 f"{design.area:.3g}",
                 f"{design.external_bytes_per_second / 1e9:.1f}",
                 size(design.traffic_bytes),
-                *([] if design.joules is None else [joules(round(design.joules * 1e15))]),
+                *([] if design.joules is None else [scaled(round(design.joules * 1e15), "J")]),
                 "*" if design.pareto else "",
             ]
             for design in self.designs
@@ -182,7 +182,7 @@ class Exploration:
                 *lines,
                 "",
                 f"{len(self.designs)} designs of {self.device}; fastest: {best.images_per_second:,.1f} images/s with {setting}",
-                f"* {len(self.front)} designs, the choice there is: {self.rule}",
+                f"* {len(self.front)} {'design' if len(self.front) == 1 else 'designs'}, the choice there is: {self.rule}",
             ]
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from triune.profiling._energy import scaled
 from triune.profiling._model import Profile
 
 LEAST_WIDTH = 100
@@ -112,8 +113,8 @@ def _energy(profile: Profile) -> list[str]:
     total = spent.total
     parts = sorted(spent.parts().items(), key=lambda part: -part[1])
     shares = ", ".join(f"{name} {part / total:.1%}" for name, part in parts if part and total)
-    watts = spent.joules / (profile.microseconds * 1e-6) if profile.cycles else 0.0
-    return [f"{'energy':<12} {spent} an image on the device, {watts:.3g} W while it runs", f"{'':<12} {shares}"]
+    watts = scaled(round(total / (profile.microseconds * 1e-6)), "W") if profile.cycles else "0 W"
+    return [f"{'energy':<12} {spent} an image on the device, {watts} while it runs", f"{'':<12} {shares}"]
 
 
 def _totals(profile: Profile) -> list[str]:
