@@ -199,7 +199,10 @@ def test_copies_have_the_tiles(found: Profile, tmp_path: Path) -> None:
     """Also those that go to another process, where the core's timeline does not."""
     assert found.timeline is not None
     expected = written(found, tmp_path)
-    for twin in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found), replace(found, name=found.name)):
+    # One that nobody asked for tiles yet.
+    fresh = replace(found)
+    assert "tile_times" not in vars(fresh)
+    for twin in (pickle.loads(pickle.dumps(fresh)), copy.deepcopy(replace(found)), fresh):
         assert twin == found
         assert twin.tile_times == found.tile_times
         assert written(twin, tmp_path) == expected
