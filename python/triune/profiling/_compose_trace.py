@@ -11,7 +11,7 @@ from pathlib import Path
 
 from triune.profiling._compose import Composition, Run
 from triune.profiling._model import Span
-from triune.profiling._trace import PROCESS, Event, write_events
+from triune.profiling._trace import PROCESS, Event, names, write_events
 
 LINK = ("link in", "link out")
 
@@ -19,15 +19,9 @@ LINK = ("link in", "link out")
 def write_trace(composition: Composition, path: Path) -> None:
     """Write the trace."""
     about = {"device": composition.device, "nanoseconds": composition.nanoseconds}
-    write_events(path, about, itertools.chain(_names(composition), _slices(composition), _counters(composition)))
-
-
-def _names(composition: Composition) -> Iterator[Event]:
-    yield {"ph": "M", "name": "process_name", "pid": PROCESS, "args": {"name": composition.device}}
     tracks = [*(f"core {core}" for core in range(len(composition.core_busy))), *LINK]
-    for thread, name in enumerate(tracks, 1):
-        for key, value in (("thread_name", {"name": name}), ("thread_sort_index", {"sort_index": thread})):
-            yield {"ph": "M", "name": key, "pid": PROCESS, "tid": thread, "args": value}
+    named = names(composition.device, enumerate(tracks, 1))
+    write_events(path, about, itertools.chain(named, _slices(composition), _counters(composition)))
 
 
 def _slices(composition: Composition) -> Iterator[Event]:

@@ -682,10 +682,13 @@ def _feature_maps(timeline: _native.Timeline, commands: tuple[Command, ...]) -> 
     def at(index: int) -> int:
         return commands[index].computing[0] if index < len(commands) else timeline.cycles
 
-    uses = timeline.feature_maps()
-
-    def users(buffer: int, side: int) -> tuple[int, ...]:
-        return tuple(index for index, own in enumerate(uses) if buffer in own[side])
+    buffers = timeline.buffers()
+    readers: list[list[int]] = [[] for _ in buffers]
+    writers: list[list[int]] = [[] for _ in buffers]
+    for index, sides in enumerate(timeline.feature_maps()):
+        for users, own in zip((readers, writers), sides, strict=True):
+            for buffer in own:
+                users[buffer].append(index)
 
     return tuple(
         FeatureMap(
@@ -698,8 +701,8 @@ def _feature_maps(timeline: _native.Timeline, commands: tuple[Command, ...]) -> 
             end=at(row["last"]),
             first=row["first"],
             last=row["last"],
-            writers=users(number, 1),
-            readers=users(number, 0),
+            writers=tuple(writers[number]),
+            readers=tuple(readers[number]),
         )
-        for number, row in enumerate(timeline.buffers())
+        for number, row in enumerate(buffers)
     )

@@ -70,6 +70,14 @@ def write_events(path: Path, about: dict[str, Any], events: Iterable[Event]) -> 
         file.write("\n]}\n")
 
 
+def names(process: str, tracks: Iterable[tuple[int, str]]) -> Iterator[Event]:
+    """Name a trace's process and its tracks, which lie in the order of their numbers."""
+    yield {"ph": "M", "name": "process_name", "pid": PROCESS, "args": {"name": process}}
+    for thread, name in tracks:
+        for key, value in (("thread_name", {"name": name}), ("thread_sort_index", {"sort_index": thread})):
+            yield {"ph": "M", "name": key, "pid": PROCESS, "tid": thread, "args": value}
+
+
 @dataclass
 class _Slice:
     """A command in a queue, or one of its tiles."""
@@ -133,11 +141,8 @@ def _tracks(profile: Profile) -> list[_Track]:
 
 
 def _names(profile: Profile, tracks: list[_Track]) -> Iterator[Event]:
-    process = {"name": f"{profile.name} on {profile.device}, {profile.clock_mhz} MHz"}
-    yield {"ph": "M", "name": "process_name", "pid": PROCESS, "args": process}
-    for track in tracks:
-        for key, value in (("thread_name", {"name": track.name}), ("thread_sort_index", {"sort_index": track.thread})):
-            yield {"ph": "M", "name": key, "pid": PROCESS, "tid": track.thread, "args": value}
+    process = f"{profile.name} on {profile.device}, {profile.clock_mhz} MHz"
+    return names(process, ((track.thread, track.name) for track in tracks))
 
 
 def _slices(profile: Profile, tracks: list[_Track]) -> Iterator[Event]:
