@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "lite-c/network_c.h"
 #include "lite-c/global_c.h"
+#include "check.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -10,14 +11,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define CHECK(_true)                                                                        \
-    do {                                                                                    \
-        if (!(_true)) {                                                                     \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #_true, LITE_get_last_error());  \
-            exit(1);                                                                        \
-        }                                                                                   \
-    } while (0)
 
 typedef struct {
     LiteNetwork network;

@@ -2,24 +2,12 @@
 #define _GNU_SOURCE
 #include "lite-c/global_c.h"
 #include "lite-c/network_c.h"
+#include "check.h"
 
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define CHECK(_true)                                                                        \
-    do {                                                                                    \
-        if (!(_true)) {                                                                     \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #_true, LITE_get_last_error());  \
-            exit(1);                                                                        \
-        }                                                                                   \
-    } while (0)
-#define WRONG(_expr)                  \
-    do {                              \
-        CHECK((_expr) == -1);         \
-        puts(LITE_get_last_error());  \
-    } while (0)
 
 static LiteTensor tensor(LiteNetwork network, LiteTensorPhase phase) {
     const char* name;

@@ -1,24 +1,11 @@
 /* Models in all forms: lite_models plain secret packed own; `secret` is plain with each byte xor 15, `own` packed for a parser "mine". */
 #include "lite-c/global_c.h"
 #include "lite-c/network_c.h"
+#include "check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define CHECK(_true)                                                                        \
-    do {                                                                                    \
-        if (!(_true)) {                                                                     \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #_true, LITE_get_last_error());  \
-            exit(1);                                                                        \
-        }                                                                                   \
-    } while (0)
-
-#define WRONG(_call)                        \
-    do {                                    \
-        CHECK((_call) == -1);               \
-        puts(LITE_get_last_error());        \
-    } while (0)
 
 static size_t swap(const void* input, size_t size, const uint8_t* key, size_t key_size, const void* output) {
     if (key_size != 1) return (size_t)-1;

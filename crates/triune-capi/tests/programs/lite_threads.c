@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "lite-c/global_c.h"
 #include "lite-c/network_c.h"
+#include "check.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -9,14 +10,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define CHECK(_true)                                                                        \
-    do {                                                                                    \
-        if (!(_true)) {                                                                     \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #_true, LITE_get_last_error());  \
-            exit(1);                                                                        \
-        }                                                                                   \
-    } while (0)
 
 enum { THREADS = 4, RUNS = 25 };
 
