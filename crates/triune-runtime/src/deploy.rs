@@ -69,7 +69,7 @@ impl Device {
         let mut loaded = self.loaded.lock();
         loaded.retain(|_, each| each.strong_count() > 0);
         // The entry keeps the program alive, so that its address cannot come to stand for another.
-        let (len, near) = (program.constants.len() as u64, share.constants_near);
+        let near = share.constants_near;
         let key = (Arc::as_ptr(program) as usize, near);
         if let Some(found) = loaded.get(&key).and_then(Weak::upgrade) {
             return Ok(found);
@@ -78,9 +78,8 @@ impl Device {
         let instructions =
             Placed::new(&self.memory, &[&place.instructions], 0, program.instructions.len() as u64)?
                 .labelled(|| format!("instructions of {}", title(program)));
-        // What the memory near the array cannot hold streams from the one that the host's transfers reach.
-        let places = [&*place.constants, &*place.io];
-        let constants = Placed::new(&self.memory, if near { &places } else { &places[1..] }, 0, len)?
+        let constants = share
+            .constants(&self.memory, &self.spec, program)?
             .labelled(|| format!("constants of {}", title(program)));
         instructions.chunk.write(&program.instructions)?;
         constants.chunk.write(&program.constants)?;
@@ -159,9 +158,10 @@ impl Maps {
             Ok((kind, chunk.labelled(|| format!("{kind} '{}' of {}", io.name, title(program)))))
         });
         let border = border.collect::<Result<_, Error>>()?;
-        let far = scratch_places(spec);
-        let far = if share.scratch_near { &far[..] } else { &far[2..] };
-        let scratch = Placed::new(memory, far, core, program.scratch_bytes)?
+        // The last is the one that the host reaches.
+        let places = scratch_places(spec);
+        let places = if share.scratch_near { &places[..] } else { &places[places.len() - 1..] };
+        let scratch = Placed::new(memory, places, core, program.scratch_bytes)?
             .labelled(|| format!("feature maps of {}", title(program)));
         // Where another deployment holds the near memory, this one runs from the far one, and is timed so.
         let resident = Placed::new(memory, &resident_places(spec), core, program.resident_bytes())?
@@ -282,7 +282,7 @@ impl Deployment {
                 device.spec.name, device.spec.cores
             )));
         }
-        let share = Share::new(&device.spec, program, options.constants_percent)?;
+        let share = Share::new(&device.spec, program, options.constants_percent, None)?;
         let loaded = device.load(program, share)?;
         let pool = Pool::new(options.threads);
         // A batch runs its images side by side, one thread each; a single image is split inside the kernels.
@@ -490,24 +490,37 @@ struct Share {
 }
 
 impl Share {
-    /// With `percent` of the memory for constants, or the part that the program's images are of the device's cores.
-    fn new(spec: &DeviceSpec, program: &Program, percent: Option<u32>) -> Result<Self, Error> {
+    /// With `percent` of the memory for constants, or the part that the program's images are of the device's cores. `commands` are the
+    /// program's, if they are known.
+    fn new(
+        spec: &DeviceSpec,
+        program: &Program,
+        percent: Option<u32>,
+        commands: Option<&[Command]>,
+    ) -> Result<Self, Error> {
         let images = program.batch.max(1) as u64;
         let own = |name: &str| -> Result<u64, Error> {
             let memory = &spec.memory[spec.memory_index(name)?];
             Ok(own_bytes(spec, memory, program.batch, percent))
         };
         let place = &spec.placement;
-        let constants = if spec.array.is_some_and(|array| array.packs_weights()) {
-            timing::constant_bytes(spec, &command::decode(&program.instructions)?)
-        } else {
-            program.constants.len() as u64
+        let constants = match (spec.array.is_some_and(|array| array.packs_weights()), commands) {
+            (false, _) => program.constants.len() as u64,
+            (true, Some(commands)) => timing::constant_bytes(spec, commands),
+            (true, None) => timing::constant_bytes(spec, &command::decode(&program.instructions)?),
         };
         let constants_near = constants <= own(&place.constants)?;
         let beside = if constants_near && place.constants == place.scratch { constants } else { 0 };
         let shared = !spec.memory[spec.memory_index(&place.scratch)?].per_core;
         let scratch = own(&place.scratch)?.saturating_sub(beside) / images;
         Ok(Self { constants_near, scratch_near: !shared || program.scratch_bytes <= scratch })
+    }
+
+    /// Room for the constants: what the memory near the array cannot hold streams from the one that the host's transfers reach.
+    fn constants(self, memory: &Arc<Memory>, spec: &DeviceSpec, program: &Program) -> Result<Placed, Error> {
+        let places = [&*spec.placement.constants, &*spec.placement.io];
+        let places = if self.constants_near { &places[..] } else { &places[1..] };
+        Placed::new(memory, places, 0, program.constants.len() as u64)
     }
 }
 
@@ -652,15 +665,16 @@ fn places(instructions: &Placed, constants: &Placed, maps: &Maps) -> Vec<Place> 
 }
 
 /// Where the segments of a program would lie on an empty device; for a batch, those of its first image.
-pub(crate) fn places_on(spec: &DeviceSpec, program: &Program) -> Result<Vec<Place>, Error> {
+pub(crate) fn places_on(
+    spec: &DeviceSpec,
+    program: &Program,
+    commands: &[Command],
+) -> Result<Vec<Place>, Error> {
     let memory = Arc::new(Memory::new(spec)?);
     let place = &spec.placement;
-    let chunk = |places: &[&str], len| Placed::new(&memory, places, 0, len);
-    let instructions = chunk(&[&place.instructions], program.instructions.len() as u64)?;
-    let share = Share::new(spec, program, None)?;
-    let far = [&*place.constants, &*place.io];
-    let far = if share.constants_near { &far[..] } else { &far[1..] };
-    let constants = chunk(far, program.constants.len() as u64)?;
+    let instructions = Placed::new(&memory, &[&place.instructions], 0, program.instructions.len() as u64)?;
+    let share = Share::new(spec, program, None, Some(commands))?;
+    let constants = share.constants(&memory, spec, program)?;
     let images = (0..program.batch as u32).map(|core| Maps::new(&memory, spec, program, core, share));
     let images = images.collect::<Result<Vec<_>, _>>()?;
     Ok(images.first().map_or_else(Vec::new, |first| places(&instructions, &constants, first)))

@@ -58,7 +58,7 @@ impl Estimate {
         if batch > spec.cores {
             return Err(Error::argument(format!("a batch of {batch} on a device of {} cores", spec.cores)));
         }
-        let places = places_on(spec, &self.program)?;
+        let places = places_on(spec, &self.program, &self.commands)?;
         let memories: Vec<&str> = places.iter().map(|place| &*place.memory).collect();
         let options = TimingOptions { active_cores: options.active_cores.max(batch), ..*options };
         Ok((in_stages(spec, &self.program, &self.commands, &memories, &options, cut)?, places))

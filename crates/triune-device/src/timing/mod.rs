@@ -38,6 +38,15 @@ pub struct Span {
 }
 
 impl Span {
+    /// So many cycles later; an empty one is nowhere.
+    fn later(self, cycles: u64) -> Self {
+        if self.start < self.end {
+            Self { start: self.start.saturating_add(cycles), end: self.end.saturating_add(cycles) }
+        } else {
+            Self::default()
+        }
+    }
+
     /// Grows to hold `other` too; an empty span holds nothing.
     fn cover(&mut self, other: Self) {
         *self = match (self.start < self.end, other.start < other.end) {

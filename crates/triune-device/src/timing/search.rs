@@ -38,8 +38,7 @@ struct Candidate {
     traffic: u64,
 }
 
-/// The best tiling of a command: the least time, then the least
-/// traffic, then the fewest tiles.
+/// The best tiling of a command: the least time, then the least traffic, then the fewest tiles.
 pub(super) fn best(engine: &Engine, demand: &Demand, room: &Room) -> Tiling {
     let mut search = Search { engine, demand, room, found: Vec::new(), least: None };
     search.collect();

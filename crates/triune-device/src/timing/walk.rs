@@ -132,15 +132,10 @@ impl Walk {
         if (spent.load, spent.store, spent.stall) != (time.load, time.store, time.stall) {
             return None;
         }
-        let later = |span: &mut Span| {
-            *span = if span.start < span.end {
-                Span { start: span.start + from, end: span.end + from }
-            } else {
-                Span::default()
-            };
-        };
         for tile in &mut tiles {
-            [&mut tile.loading, &mut tile.computing, &mut tile.storing].into_iter().for_each(later);
+            for span in [&mut tile.loading, &mut tile.computing, &mut tile.storing] {
+                *span = span.later(from);
+            }
         }
         Some(tiles)
     }
@@ -186,18 +181,11 @@ impl Walk {
         let spent = self.spent(demand, &tiling);
         let from = self.finish;
         let later = |cycle: u64| cycle.saturating_add(from);
-        let span = |span: Span| {
-            if span.start < span.end {
-                Span { start: later(span.start), end: later(span.end) }
-            } else {
-                Span::default()
-            }
-        };
         time.compute = demand.cycles;
         time.launch = demand.launch;
         (time.load, time.store) = (spent.load, spent.store);
         (time.stall, time.load_stall) = (spent.stall, spent.load_stall);
-        (time.loading, time.storing) = (span(spent.loading), span(spent.storing));
+        (time.loading, time.storing) = (spent.loading.later(from), spent.storing.later(from));
         time.computing = Span { start: later(spent.computing.start), end: later(spent.computing.end) };
         time.start = if time.loading.start < time.loading.end {
             time.loading.start.min(time.computing.start)

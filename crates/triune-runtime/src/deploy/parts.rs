@@ -35,7 +35,7 @@ impl Parts {
                 program.batch
             )));
         }
-        let share = Share::new(device.spec(), program, None)?;
+        let share = Share::new(device.spec(), program, None, None)?;
         let loaded = device.load(program, share)?;
         let pool = Pool::new(threads);
         let image = Image::new(device, program, &loaded, 0, share, pool.threads())?;
