@@ -101,11 +101,17 @@ mutants: $(DEV) ## plant SAMPLE (100) faults by SEED (1) in CRATES (all): which 
 	$(BIN)/python tests/mutants/run.py --sample $(SAMPLE) --seed $(SEED) $(if $(CRATES),--crates "$(CRATES)") $(if $(PYTHON_TOO),,--no-python)
 
 .PHONY: lint
-lint: $(DEV) $(NATIVE) ## check formatting, lints, types and stubs
+lint: lint-rust lint-python ## check formatting, lints, types and stubs
+
+.PHONY: lint-rust
+lint-rust: ## the Rust half of them
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	@# What an embedder builds who asks for nothing more.
 	cargo clippy --package triune --quiet -- -D warnings
+
+.PHONY: lint-python
+lint-python: $(DEV) $(NATIVE) ## the Python half of them
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy
@@ -204,12 +210,15 @@ docs: ## build the Rust documentation, warnings as errors
 # The site's tools have an environment of their own: nothing else needs them.
 SITE := build/site-tools
 
-$(SITE)/.made: pyproject.toml 
+$(SITE)/.made: pyproject.toml
 	@echo "installing what makes the site into $(SITE)"
 	@$(PYTHON) -m venv $(SITE)
 	@$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	@$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --group site
 	@touch $@
+
+.PHONY: environments
+environments: $(DEV) $(SITE)/.made ## install what tests, checks and pages need, and build nothing
 
 .PHONY: site
 site: $(SITE)/.made ## build the pages of docs/ into build/site, warnings as errors

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-MAKEFILE = """.PHONY: lint test docs site fuzz
-lint docs site fuzz:
+MAKEFILE = """.PHONY: lint-rust lint-python environments test docs site fuzz
+lint-rust lint-python environments docs site fuzz:
 \t@true
 test:
 \t@echo '{says}'
