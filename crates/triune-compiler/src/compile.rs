@@ -290,6 +290,7 @@ pub fn program(
         tables,
         scratch_bytes: planned.scratch_bytes,
         scratch_lower_bound: planned.scratch_lower_bound,
+        spilled_bytes: planned.spilled_bytes,
         residency: planned.residency,
         buffers: planned.buffers,
         inputs,

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use triune_device::{Addr, DeviceSpec, command::CommandBuffer, touches, work};
+use triune_device::{Addr, DeviceSpec, command::CommandBuffer, timing, touches, work};
 use triune_memory::{
     Buffer, Limits, Plan, minimize,
     residency::{Candidate, Policy, choose},
@@ -15,7 +15,7 @@ use triune_memory::{
 
 use crate::{
     ALIGNMENT, Error, Program, TensorIo, in_place, patch,
-    program::{PlannedBuffer, Residency},
+    program::{PlannedBuffer, Residency, behind},
 };
 
 /// How feature maps are placed.
@@ -83,6 +83,8 @@ pub struct Planned {
     pub scratch_bytes: u64,
     /// What no plan can do without of them.
     pub scratch_lower_bound: u64,
+    /// Bytes of the memory that the host reaches that hold those for which the far memory has no room.
+    pub spilled_bytes: u64,
     /// What stays in the near memory; `None` when the device has no such memory.
     pub residency: Option<Residency>,
 }
@@ -122,8 +124,14 @@ pub fn place_within(
             Candidate { buffer, reads: whole(moved, buffer.size).saturating_sub(1) }
         })
         .collect();
-    let mut near: Vec<Option<u64>> = vec![None; buffers.len()];
+    let mut seats: Vec<Option<(u8, u64)>> = vec![None; buffers.len()];
+    let mut seat = |segment: u8, indices: &[usize], plan: &Plan| {
+        for (&index, &offset) in indices.iter().zip(&plan.offsets) {
+            seats[index] = Some((segment, offset));
+        }
+    };
     let mut residency = None;
+    let mut away: Vec<usize> = (0..buffers.len()).collect();
     if spec.placement.resident.is_some() {
         let capacity = capacity(spec, options, besides, commands);
         let mut able = vec![true; buffers.len()];
@@ -133,39 +141,35 @@ pub fn place_within(
             }
         }
         let able: Vec<usize> = (0..buffers.len()).filter(|&index| able[index]).collect();
-        let own: Vec<Candidate> = able.iter().map(|&index| candidates[index]).collect();
-        let chosen = choose(&own, capacity, options.policy).ok_or_else(overflow)?;
-        let stays = able.iter().zip(&chosen.offsets).filter_map(|(&index, offset)| Some((index, (*offset)?)));
-        let (stay, offsets): (Vec<usize>, Vec<u64>) = stays.unzip();
-        let found = Plan { offsets, peak: chosen.peak, lower_bound: 0, proven_optimal: false };
-        let plan = placed(&stay, &buffers, options, Some(found))?;
-        for (&index, &offset) in stay.iter().zip(&plan.offsets) {
-            near[index] = Some(offset);
-        }
-        let (policy, value, bound) = (options.policy, chosen.value, chosen.bound);
-        residency = Some(Residency {
-            policy,
-            capacity,
-            value,
-            bound,
-            peak: plan.peak,
-            lower_bound: plan.lower_bound,
-        });
+        let Kept { stay, plan, value, bound } = kept(&candidates, &able, capacity, options.policy, options)?;
+        seat(Program::RESIDENT, &stay, &plan);
+        away.retain(|index| stay.binary_search(index).is_err());
+        let (peak, lower_bound) = (plan.peak, plan.lower_bound);
+        residency = Some(Residency { policy: options.policy, capacity, value, bound, peak, lower_bound });
     }
     work::go_on()?;
-    let away: Vec<usize> = (0..buffers.len()).filter(|&index| near[index].is_none()).collect();
-    let far = if scope.apart {
+    let mut far = if scope.apart {
         let always = |buffer: &Buffer| Buffer { lower: 0, upper: commands.len().max(1) as u64, ..*buffer };
         placed(&away, &buffers.iter().map(always).collect::<Vec<_>>(), options, None)?
     } else {
         placed(&away, &buffers, options, None)?
     };
     work::go_on()?;
-    let mut offsets: Vec<(u8, u64)> =
-        near.into_iter().map(|offset| (Program::RESIDENT, offset.unwrap_or_default())).collect();
-    for (&index, &offset) in away.iter().zip(&far.offsets) {
-        offsets[index] = (Program::SCRATCH, offset);
+    // What the far memory has no room for lies where the host's transfers end; the rest does not have to go along.
+    let mut spilled = 0;
+    if let Some((segment, room)) = room(spec, besides, commands, residency.map_or(0, |near| near.peak))?
+        && far.peak > room
+        && !scope.apart
+    {
+        let Kept { stay, plan, .. } = kept(&candidates, &away, room, Policy::default(), options)?;
+        away.retain(|index| stay.binary_search(index).is_err());
+        let behind = placed(&away, &buffers, options, None)?;
+        seat(segment, &away, &behind);
+        (away, far, spilled) = (stay, plan, padded(behind.peak)?);
     }
+    seat(Program::SCRATCH, &away, &far);
+    work::go_on()?;
+    let offsets: Vec<(u8, u64)> = seats.into_iter().flatten().collect();
     let planned = buffers.iter().zip(&offsets).zip(&traffic).map(|((buffer, &(segment, offset)), own)| {
         let [first, last] = [buffer.lower, buffer.upper].map(|step| step as u32);
         let reads = u32::try_from(whole(own.read, buffer.size)).unwrap_or(u32::MAX);
@@ -190,10 +194,70 @@ pub fn place_within(
     Ok(Planned {
         buffers: planned,
         drafts: groups,
-        scratch_bytes: far.peak.checked_next_multiple_of(ALIGNMENT).ok_or_else(overflow)?,
+        scratch_bytes: padded(far.peak)?,
         scratch_lower_bound: far.lower_bound,
+        spilled_bytes: spilled,
         residency,
     })
+}
+
+/// Feature maps that a memory keeps, in ascending order, and where they lie in it.
+struct Kept {
+    stay: Vec<usize>,
+    plan: Plan,
+    /// Bytes not moved by it, and what no choice is above.
+    value: u64,
+    bound: u64,
+}
+
+/// The most valuable of some candidates that a memory can keep.
+fn kept(
+    candidates: &[Candidate],
+    able: &[usize],
+    capacity: u64,
+    policy: Policy,
+    options: &PlanOptions,
+) -> Result<Kept, Error> {
+    let own: Vec<Candidate> = able.iter().map(|&index| candidates[index]).collect();
+    let chosen = choose(&own, capacity, policy).ok_or_else(overflow)?;
+    let stays = able.iter().zip(&chosen.offsets).filter_map(|(&index, offset)| Some((index, (*offset)?)));
+    let (stay, offsets): (Vec<usize>, Vec<u64>) = stays.unzip();
+    let found = Plan { offsets, peak: chosen.peak, lower_bound: 0, proven_optimal: false };
+    let buffers: Vec<Buffer> = candidates.iter().map(|candidate| candidate.buffer).collect();
+    let plan = placed(&stay, &buffers, options, Some(found))?;
+    Ok(Kept { stay, plan, value: chosen.value, bound: chosen.bound })
+}
+
+/// The segment of the feature maps that the far memory has no room for, and the room that there is for one image's; `None` where
+/// no memory is behind the far one.
+fn room(
+    spec: &DeviceSpec,
+    besides: &Besides<'_>,
+    commands: &CommandBuffer,
+    resident: u64,
+) -> Result<Option<(u8, u64)>, Error> {
+    let Some(segment) = behind(besides.inputs, besides.outputs).filter(|_| spec.spills()) else {
+        return Ok(None);
+    };
+    let constants = if spec.array.is_some_and(|array| array.packs_weights()) {
+        timing::constant_bytes(spec, &commands.iter().collect::<Vec<_>>())
+    } else {
+        besides.constants
+    };
+    let mut room = spec.share(besides.batch, constants, None)?.scratch;
+    let place = &spec.placement;
+    if place.instructions == place.scratch {
+        room = room.saturating_sub(commands.as_bytes().len() as u64);
+    }
+    if place.resident.as_ref() == Some(&place.scratch) {
+        room = room.saturating_sub(resident);
+    }
+    Ok(Some((segment, room / ALIGNMENT * ALIGNMENT)))
+}
+
+/// Bytes rounded up to the alignment of segments.
+fn padded(bytes: u64) -> Result<u64, Error> {
+    bytes.checked_next_multiple_of(ALIGNMENT).ok_or_else(overflow)
 }
 
 fn overflow() -> Error {
@@ -351,9 +415,11 @@ impl Program {
     /// The program with these commands and this plan.
     #[must_use]
     pub fn with_plan(&self, commands: CommandBuffer, planned: Planned) -> Self {
-        let Planned { buffers, scratch_bytes, scratch_lower_bound, residency, .. } = planned;
+        let Planned { buffers, scratch_bytes, scratch_lower_bound, spilled_bytes, residency, .. } = planned;
         let instructions = commands.into_bytes().into();
-        Self { instructions, scratch_bytes, scratch_lower_bound, residency, buffers, ..self.clone() }
+        let program =
+            Self { instructions, scratch_bytes, scratch_lower_bound, spilled_bytes, ..self.clone() };
+        Self { residency, buffers, ..program }
     }
 
     /// Makes the commands' addresses name feature maps again: at every command, an address belongs to the one that is
@@ -382,7 +448,7 @@ impl Program {
                 live.insert(place(index), index);
             }
             patch::addresses(command, &mut |addr| {
-                if !matches!(addr.segment(), Self::SCRATCH | Self::RESIDENT) {
+                if self.map_bytes(addr.segment()).is_none() {
                     return;
                 }
                 let key = (addr.segment(), addr.offset());
@@ -410,7 +476,7 @@ impl Program {
 
     /// Checks that the recorded plan is one: no two feature maps of a segment share bytes while both are alive.
     fn check_plan(&self) -> Result<(), Error> {
-        for segment in [Self::SCRATCH, Self::RESIDENT] {
+        for segment in [Self::SCRATCH, Self::RESIDENT].into_iter().chain(self.spilled()) {
             let own = || self.buffers.iter().filter(|buffer| buffer.segment == segment);
             let buffers: Vec<Buffer> = own()
                 .map(|each| Buffer {
@@ -421,16 +487,15 @@ impl Program {
                 })
                 .collect();
             let offsets = own().map(|buffer| buffer.offset).collect();
-            let plan =
-                Plan { offsets, peak: self.segment_bytes(segment), lower_bound: 0, proven_optimal: false };
+            let plan = Plan {
+                offsets,
+                peak: self.map_bytes(segment).unwrap_or(0),
+                lower_bound: 0,
+                proven_optimal: false,
+            };
             validate(&buffers, &plan)
                 .map_err(|violation| Error::Program(format!("the memory plan is invalid: {violation}")))?;
         }
         Ok(())
-    }
-
-    /// Bytes of a segment of feature maps.
-    fn segment_bytes(&self, segment: u8) -> u64 {
-        if segment == Self::RESIDENT { self.resident_bytes() } else { self.scratch_bytes }
     }
 }

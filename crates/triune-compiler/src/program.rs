@@ -79,7 +79,7 @@ pub struct Operator {
 /// A feature map's place, as the memory plan chose it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedBuffer {
-    /// [`Program::SCRATCH`] or [`Program::RESIDENT`].
+    /// [`Program::SCRATCH`], [`Program::RESIDENT`] or [`Program::spilled`].
     pub segment: u8,
     /// First byte in the segment.
     pub offset: u64,
@@ -149,9 +149,11 @@ pub struct Program {
     pub scratch_bytes: u64,
     /// What no plan for segment 2 can do without.
     pub scratch_lower_bound: u64,
+    /// Size of the segment behind the outputs', per image: feature maps that the far memory has no room for. 0: there is none.
+    pub spilled_bytes: u64,
     /// What stays in the near memory; `None` when the device has no such memory.
     pub residency: Option<Residency>,
-    /// What lies in segments 2 and 3 and when. Execution does not read it.
+    /// What lies in the segments of feature maps, and when. Execution does not read it.
     pub buffers: Vec<PlannedBuffer>,
     /// What a run takes, batch included: segments 4 and up. What the host makes while the program waits comes last.
     pub inputs: Vec<TensorIo>,
@@ -164,6 +166,11 @@ pub struct Program {
     pub waits: Vec<Wait>,
     /// Where commands come from, in order.
     pub operators: Vec<Operator>,
+}
+
+/// The number of the segment behind a border's; `None` when there are as many as addresses can name.
+pub(crate) fn behind(inputs: &[TensorIo], outputs: &[TensorIo]) -> Option<u8> {
+    u8::try_from(usize::from(Program::FIRST_IO) + inputs.len() + outputs.len()).ok()
 }
 
 /// Whether two devices differ in nothing but the size and speed of the memory that the host reaches: no command knows of that.
@@ -246,6 +253,21 @@ impl Program {
         let ends = self.waits.iter().map(|wait| wait.at as usize).chain([usize::MAX]);
         let mut start = 0;
         ends.map(move |end| std::mem::replace(&mut start, end)..end)
+    }
+
+    /// Segment of the feature maps that the far memory has no room for: that behind the outputs'. `None` if there are none.
+    pub fn spilled(&self) -> Option<u8> {
+        let segment = behind(&self.inputs, &self.outputs);
+        (self.spilled_bytes > 0).then_some(segment).flatten()
+    }
+
+    /// Bytes of a segment of feature maps, per image; `None` for any other segment.
+    pub fn map_bytes(&self, segment: u8) -> Option<u64> {
+        match segment {
+            Self::SCRATCH => Some(self.scratch_bytes),
+            Self::RESIDENT => Some(self.resident_bytes()),
+            _ => (self.spilled() == Some(segment)).then_some(self.spilled_bytes),
+        }
     }
 
     /// Size of segment 3, the feature maps that stay in the near memory, per image.

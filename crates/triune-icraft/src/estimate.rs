@@ -166,6 +166,7 @@ impl<'a> Estimate<'a> {
             tables: Vec::new(),
             scratch_bytes,
             scratch_lower_bound: 0,
+            spilled_bytes: 0,
             residency: None,
             buffers: fixed,
             inputs: Vec::new(),

@@ -77,11 +77,12 @@ impl BoardReport {
 }
 
 /// The kinds of segments by name.
-const KINDS: [(&str, SegmentKind); 6] = [
+const KINDS: [(&str, SegmentKind); 7] = [
     ("instructions", SegmentKind::Instructions),
     ("constants", SegmentKind::Constants),
     ("scratch", SegmentKind::Scratch),
     ("resident", SegmentKind::Resident),
+    ("spilled", SegmentKind::Spilled),
     ("input", SegmentKind::Input),
     ("output", SegmentKind::Output),
 ];

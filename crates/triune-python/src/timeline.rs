@@ -178,6 +178,12 @@ impl Timeline {
         self.inner.program().scratch_lower_bound
     }
 
+    /// Bytes of feature maps that the memory for them has no room for.
+    #[getter]
+    fn spilled_bytes(&self) -> u64 {
+        self.inner.program().spilled_bytes
+    }
+
     /// What stays in the near memory: policy, capacity, value, bound, gap, peak, `lower_bound`. None when the device has no
     /// such memory.
     fn residency<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
@@ -197,7 +203,7 @@ impl Timeline {
     }
 
     /// One dict per segment of the first image: kind (`instructions`, `constants`, `scratch`, `resident`, `input`,
-    /// `output`), memory, base, bytes.
+    /// `output`, `spilled`), memory, base, bytes.
     fn segments<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let row = |place: &Place| {
             let row = PyDict::new(py);
@@ -206,6 +212,7 @@ impl Timeline {
                 SegmentKind::Constants => "constants",
                 SegmentKind::Scratch => "scratch",
                 SegmentKind::Resident => "resident",
+                SegmentKind::Spilled => "spilled",
                 SegmentKind::Input => "input",
                 SegmentKind::Output => "output",
             };
@@ -218,13 +225,17 @@ impl Timeline {
         self.inner.places().iter().map(row).collect()
     }
 
-    /// One dict per feature map of the plan: segment (`scratch`, `resident`), offset, bytes, first and last (one past)
+    /// One dict per feature map of the plan: segment (`scratch`, `resident`, `spilled`), offset, bytes, first and last (one past)
     /// command, reads.
     fn buffers<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let row = |buffer: &PlannedBuffer| {
             let row = PyDict::new(py);
-            let near = buffer.segment == Program::RESIDENT;
-            row.set_item("segment", if near { "resident" } else { "scratch" })?;
+            let segment = match buffer.segment {
+                Program::RESIDENT => "resident",
+                Program::SCRATCH => "scratch",
+                _ => "spilled",
+            };
+            row.set_item("segment", segment)?;
             row.set_item("offset", buffer.offset)?;
             row.set_item("bytes", buffer.bytes)?;
             row.set_item("first", buffer.first)?;

@@ -101,8 +101,7 @@ fn sound(compiled: &Compiled) -> Result<(), String> {
     }
     let program = &compiled.program;
     for (at, one) in program.buffers.iter().enumerate() {
-        let room =
-            if one.segment == Program::SCRATCH { program.scratch_bytes } else { program.resident_bytes() };
+        let room = program.map_bytes(one.segment).unwrap_or(0);
         if one.offset.checked_add(one.bytes).is_none_or(|end| end > room) {
             return Err(format!("its plan: feature map {at} ends beyond the {room} bytes of its segment"));
         }

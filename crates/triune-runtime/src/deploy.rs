@@ -11,9 +11,7 @@ use std::{
 
 use triune_device::{
     Addr, Chunk, Command, Decoded, DeviceSpec, Executor, Layout, Memory, Sanitize, SegmentKind, SegmentTable,
-    Stream, Timeline, TimingOptions, command,
-    spec::{MemorySpec, Precision},
-    timing, work,
+    Stream, Timeline, TimingOptions, command, spec::Precision, timing, work,
 };
 use triune_fork::Brief;
 use triune_kernels::{Isa, Pool};
@@ -65,12 +63,11 @@ impl Device {
     }
 
     /// The program's instructions and constants in device memory, once for all deployments of it that may have as much.
-    fn load(&self, program: &Arc<Program>, share: Share) -> Result<Arc<Loaded>, Error> {
+    fn load(&self, program: &Arc<Program>, near: Near) -> Result<Arc<Loaded>, Error> {
         let mut loaded = self.loaded.lock();
         loaded.retain(|_, each| each.strong_count() > 0);
         // The entry keeps the program alive, so that its address cannot come to stand for another.
-        let near = share.constants_near;
-        let key = (Arc::as_ptr(program) as usize, near);
+        let key = (Arc::as_ptr(program) as usize, near.constants);
         if let Some(found) = loaded.get(&key).and_then(Weak::upgrade) {
             return Ok(found);
         }
@@ -78,7 +75,7 @@ impl Device {
         let instructions =
             Placed::new(&self.memory, &[&place.instructions], 0, program.instructions.len() as u64)?
                 .labelled(|| format!("instructions of {}", title(program)));
-        let constants = share
+        let constants = near
             .constants(&self.memory, &self.spec, program)?
             .labelled(|| format!("constants of {}", title(program)));
         instructions.chunk.write(&program.instructions)?;
@@ -142,6 +139,7 @@ struct Maps {
     border: Vec<(SegmentKind, Placed)>,
     scratch: Placed,
     resident: Placed,
+    spilled: Option<Placed>,
 }
 
 impl Maps {
@@ -150,7 +148,7 @@ impl Maps {
         spec: &DeviceSpec,
         program: &Program,
         core: u32,
-        share: Share,
+        near: Near,
     ) -> Result<Self, Error> {
         let batch = program.batch as u64;
         let border = program.border().map(|(kind, io)| {
@@ -158,15 +156,19 @@ impl Maps {
             Ok((kind, chunk.labelled(|| format!("{kind} '{}' of {}", io.name, title(program)))))
         });
         let border = border.collect::<Result<_, Error>>()?;
-        // The last is the one that the host reaches.
-        let places = scratch_places(spec);
-        let places = if share.scratch_near { &places[..] } else { &places[places.len() - 1..] };
-        let scratch = Placed::new(memory, places, core, program.scratch_bytes)?
-            .labelled(|| format!("feature maps of {}", title(program)));
+        let far = |bytes: u64, near: bool| -> Result<Placed, Error> {
+            // The last is the one that the host reaches.
+            let places = scratch_places(spec);
+            let places = if near { &places[..] } else { &places[places.len() - 1..] };
+            Ok(Placed::new(memory, places, core, bytes)?
+                .labelled(|| format!("feature maps of {}", title(program))))
+        };
+        let scratch = far(program.scratch_bytes, near.scratch)?;
+        let spilled = program.spilled().map(|_| far(program.spilled_bytes, near.spilled)).transpose()?;
         // Where another deployment holds the near memory, this one runs from the far one, and is timed so.
         let resident = Placed::new(memory, &resident_places(spec), core, program.resident_bytes())?
             .labelled(|| format!("feature maps on chip of {}", title(program)));
-        Ok(Self { border, scratch, resident })
+        Ok(Self { border, scratch, resident, spilled })
     }
 
     fn of_kind(&self, kind: SegmentKind) -> impl Iterator<Item = &Chunk> {
@@ -185,7 +187,12 @@ impl Maps {
             constants,
             scratch: &self.scratch,
             resident: &self.resident,
-            others: self.border.iter().map(|(kind, placed)| (*kind, placed)).collect(),
+            others: self
+                .border
+                .iter()
+                .map(|(kind, placed)| (*kind, placed))
+                .chain(self.spilled.iter().map(|placed| (SegmentKind::Spilled, placed)))
+                .collect(),
         }
     }
 }
@@ -282,15 +289,15 @@ impl Deployment {
                 device.spec.name, device.spec.cores
             )));
         }
-        let share = Share::new(&device.spec, program, options.constants_percent, None)?;
-        let loaded = device.load(program, share)?;
+        let near = Near::new(&device.spec, program, options.constants_percent, None)?;
+        let loaded = device.load(program, near)?;
         let pool = Pool::new(options.threads);
         // A batch runs its images side by side, one thread each; a single image is split inside the kernels.
         let inner = program.batch > 1;
         let images = (0..program.batch)
             .map(|image| {
                 let core = options.cores.get(image).copied().unwrap_or(image as u32);
-                Image::new(device, program, &loaded, core, share, if inner { 1 } else { pool.threads() })
+                Image::new(device, program, &loaded, core, near, if inner { 1 } else { pool.threads() })
                     .map(|each| Mutex::new(Image { pool: inner.then(|| Pool::new(1)), ..each }))
             })
             .collect::<Result<Vec<_>, Error>>()?;
@@ -480,60 +487,45 @@ impl Deployment {
     }
 }
 
-/// What a deployment has of the memories that the device's cores share: so much that every core has as much.
+/// Which of a program's parts lie where the description places them: those that its part of the shared memories has room for.
 #[derive(Clone, Copy, Debug)]
-struct Share {
-    /// Whether its constants lie where the description places them; else they stream from the memory that the host reaches.
-    constants_near: bool,
-    /// Whether its feature maps lie where the description places them.
-    scratch_near: bool,
+struct Near {
+    /// Its constants; else they stream from the memory that the host reaches.
+    constants: bool,
+    /// Its feature maps in the far memory.
+    scratch: bool,
+    /// Those for which its plan saw no room there, too.
+    spilled: bool,
 }
 
-impl Share {
-    /// With `percent` of the memory for constants, or the part that the program's images are of the device's cores. `commands` are the
-    /// program's, if they are known.
+impl Near {
+    /// With `percent` of the memories, or the part that the program's images are of the device's cores. `commands` are the program's,
+    /// if they are known.
     fn new(
         spec: &DeviceSpec,
         program: &Program,
         percent: Option<u32>,
         commands: Option<&[Command]>,
     ) -> Result<Self, Error> {
-        let images = program.batch.max(1) as u64;
-        let own = |name: &str| -> Result<u64, Error> {
-            let memory = &spec.memory[spec.memory_index(name)?];
-            Ok(own_bytes(spec, memory, program.batch, percent))
-        };
-        let place = &spec.placement;
         let constants = match (spec.array.is_some_and(|array| array.packs_weights()), commands) {
             (false, _) => program.constants.len() as u64,
             (true, Some(commands)) => timing::constant_bytes(spec, commands),
             (true, None) => timing::constant_bytes(spec, &command::decode(&program.instructions)?),
         };
-        let constants_near = constants <= own(&place.constants)?;
-        let beside = if constants_near && place.constants == place.scratch { constants } else { 0 };
-        let shared = !spec.memory[spec.memory_index(&place.scratch)?].per_core;
-        let scratch = own(&place.scratch)?.saturating_sub(beside) / images;
-        Ok(Self { constants_near, scratch_near: !shared || program.scratch_bytes <= scratch })
+        let share = spec.share(program.batch, constants, percent)?;
+        let shared = !spec.memory[spec.memory_index(&spec.placement.scratch)?].per_core;
+        let holds = |bytes: u64| bytes <= share.scratch;
+        let scratch = !shared || holds(program.scratch_bytes);
+        let spilled = holds(program.scratch_bytes.saturating_add(program.spilled_bytes));
+        Ok(Self { constants: share.constants_near, scratch, spilled })
     }
 
     /// Room for the constants: what the memory near the array cannot hold streams from the one that the host's transfers reach.
     fn constants(self, memory: &Arc<Memory>, spec: &DeviceSpec, program: &Program) -> Result<Placed, Error> {
         let places = [&*spec.placement.constants, &*spec.placement.io];
-        let places = if self.constants_near { &places[..] } else { &places[1..] };
+        let places = if self.constants { &places[..] } else { &places[1..] };
         Placed::new(memory, places, 0, program.constants.len() as u64)
     }
-}
-
-/// Bytes of a memory that a program of `batch` images has: `percent` of it, or the part that its images are of the cores that
-/// share it.
-pub(crate) fn own_bytes(spec: &DeviceSpec, memory: &MemorySpec, batch: usize, percent: Option<u32>) -> u64 {
-    let (usable, cores) = (u128::from(memory.usable_bytes()), u128::from(spec.cores.max(1)));
-    let own = match percent {
-        Some(percent) => usable * u128::from(percent) / 100,
-        None if memory.per_core => usable,
-        None => usable * (batch.max(1) as u128).min(cores) / cores,
-    };
-    u64::try_from(own).unwrap_or(u64::MAX)
 }
 
 /// The cores of a deployment, a bit each.
@@ -596,10 +588,10 @@ impl Image {
         program: &Arc<Program>,
         loaded: &Loaded,
         core: u32,
-        share: Share,
+        near: Near,
         threads: usize,
     ) -> Result<Self, Error> {
-        let maps = Maps::new(&device.memory, &device.spec, program, core, share)?;
+        let maps = Maps::new(&device.memory, &device.spec, program, core, near)?;
         for (chunk, io) in maps.of_kind(SegmentKind::Output).zip(&program.outputs) {
             if io.padding.iter().all(|&padding| padding == (0, 0)) {
                 continue;
@@ -673,9 +665,9 @@ pub(crate) fn places_on(
     let memory = Arc::new(Memory::new(spec)?);
     let place = &spec.placement;
     let instructions = Placed::new(&memory, &[&place.instructions], 0, program.instructions.len() as u64)?;
-    let share = Share::new(spec, program, None, Some(commands))?;
-    let constants = share.constants(&memory, spec, program)?;
-    let images = (0..program.batch as u32).map(|core| Maps::new(&memory, spec, program, core, share));
+    let near = Near::new(spec, program, None, Some(commands))?;
+    let constants = near.constants(&memory, spec, program)?;
+    let images = (0..program.batch as u32).map(|core| Maps::new(&memory, spec, program, core, near));
     let images = images.collect::<Result<Vec<_>, _>>()?;
     Ok(images.first().map_or_else(Vec::new, |first| places(&instructions, &constants, first)))
 }

@@ -69,7 +69,8 @@ impl MemoryPlan {
     /// The plan with one more program behind.
     fn with(mut self, program: &Program) -> Self {
         let near = program.resident_bytes();
-        let bytes = near.saturating_add(program.scratch_bytes);
+        let far = near.saturating_add(program.scratch_bytes);
+        let bytes = far.saturating_add(program.spilled_bytes);
         if bytes >= self.bytes {
             (self.bytes, self.near) = (bytes, near);
         }
@@ -77,7 +78,11 @@ impl MemoryPlan {
         self.lower_bound = self.lower_bound.max(least.saturating_add(program.scratch_lower_bound));
         let start = self.operators.iter().map(|operator| operator.last).max().unwrap_or(0);
         let place = |map: &PlannedBuffer| MapPlace {
-            offset: map.offset.saturating_add(if map.segment == Program::RESIDENT { 0 } else { near }),
+            offset: map.offset.saturating_add(match map.segment {
+                Program::RESIDENT => 0,
+                Program::SCRATCH => near,
+                _ => far,
+            }),
             bytes: map.bytes,
             first: start + map.first,
             last: start + map.last,

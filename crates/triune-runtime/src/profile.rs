@@ -9,7 +9,7 @@ use triune_device::{
     touches,
 };
 
-use crate::{Deployment, Error, Place, Program, deploy::own_bytes};
+use crate::{Deployment, Error, Place, Program};
 
 /// The modelled cost of one run.
 #[derive(Clone, Debug)]
@@ -155,7 +155,7 @@ impl Profile {
     pub fn constants_share(&self) -> (&str, u64) {
         let name = &*self.spec.placement.constants;
         let memory = self.spec.memory.iter().find(|memory| memory.name == name);
-        (name, memory.map_or(0, |memory| own_bytes(&self.spec, memory, self.program.batch, None)))
+        (name, memory.map_or(0, |memory| self.spec.own_bytes(memory, self.program.batch, None)))
     }
 
     /// Name and kind of the operator that a command belongs to; empty if it belongs to none.

@@ -57,7 +57,7 @@ class FeatureMap:
     operator: str
     """The operator that writes it; of an input in an estimate, which the host writes, the one that reads it first."""
     segment: str
-    """``scratch`` or ``resident``."""
+    """``scratch``, ``resident`` or ``spilled``."""
     offset: int
     """First byte in the segment."""
     bytes: int
@@ -103,7 +103,7 @@ class Plan:
     """Where the feature maps of one segment lie."""
 
     kind: str
-    """``scratch`` or ``resident``."""
+    """``scratch``, ``resident`` or ``spilled``."""
     memory: str
     """The memory's name."""
     capacity: int
@@ -346,6 +346,8 @@ class Profile:
     """Size of the segment of feature maps in the far memory."""
     scratch_lower_bound: int
     """What no placement of those can do without: the most bytes of them that are alive at once."""
+    spilled_bytes: int = 0
+    """Size of the segment of feature maps that the far memory has no room for: they lie in the one that the host reaches."""
     buffer_bytes: int | None = None
     """Bytes of a core's buffers, with what the feature maps leave of the near memory; None where the device's description gives
     no size."""
@@ -444,7 +446,7 @@ class Profile:
 
     @property
     def plans(self) -> list[Plan]:
-        """The near and the far part of the memory plan; one that holds nothing is left out if the other does."""
+        """The near and the far part of the memory plan, and what spilled; one that holds nothing is left out if another does."""
 
         def plan(kind: str, bytes_: int, lower_bound: int) -> Plan:
             memory = self.segment(kind).memory
@@ -455,6 +457,9 @@ class Profile:
         if self.residency:
             near = self.residency
             found = [plan("resident", near.peak, near.lower_bound), *found]
+        if self.spilled_bytes:
+            most = max(live for _, live in self.live_bytes("spilled"))
+            found.append(plan("spilled", self.spilled_bytes, most))
         return [plan for plan in found if plan.bytes] or found[-1:]
 
     def memory(self, name: str) -> Memory:
@@ -464,7 +469,7 @@ class Profile:
     def live_bytes(self, segment: str | None = None) -> list[tuple[int, int]]:
         """Return the bytes of feature maps that are alive: the cycle of each change, and the bytes from then on.
 
-        Those of all segments, or of one: ``scratch`` or ``resident``.
+        Those of all segments, or of one: ``scratch``, ``resident`` or ``spilled``.
         """
         events: dict[int, int] = {}
         for buffer in self.feature_maps:
@@ -649,6 +654,7 @@ def of_timeline(timeline: _native.Timeline, name: str, batch: int) -> Profile:
         residency=_residency(timeline),
         scratch_bytes=timeline.scratch_bytes,
         scratch_lower_bound=timeline.scratch_lower_bound,
+        spilled_bytes=timeline.spilled_bytes,
         buffer_bytes=timeline.buffer_bytes,
         energy=of_row(totals["energy"], names),
         constants_share=timeline.constants_share,

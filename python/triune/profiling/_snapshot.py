@@ -13,7 +13,7 @@ from typing import Any
 from triune._files import write_bytes
 from triune.profiling._model import FeatureMap, Profile, Segment
 
-MAPS = ("scratch", "resident")
+MAPS = ("scratch", "resident", "spilled")
 """The kinds of segments that feature maps come and go in; the others hold the same all the time."""
 
 PROTOCOL = 4

@@ -165,6 +165,8 @@ def _totals(profile: Profile) -> list[str]:
         bound = f", lower bound {size(plan.lower_bound)} (+{plan.excess:.1%})" if plan.lower_bound else ""
         lines.append(f"{label:<12} {size(plan.bytes)} of {plan.memory}'s {size(plan.capacity)}{bound}")
         label = ""
+        if plan.kind == "spilled":
+            lines.append(f"{'':<12} they spill: {profile.segment('scratch').memory} has no more room for this program")
     if profile.residency:
         near = profile.residency
         lines.append(

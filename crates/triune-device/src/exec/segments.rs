@@ -18,6 +18,8 @@ pub enum SegmentKind {
     Scratch,
     /// Feature maps between commands that stay in the near memory.
     Resident,
+    /// Feature maps between commands that the far memory has no room for.
+    Spilled,
     /// An input; never written by the program.
     Input,
     /// An output.
@@ -31,6 +33,7 @@ impl fmt::Display for SegmentKind {
             Self::Constants => "constants",
             Self::Scratch => "scratch",
             Self::Resident => "resident",
+            Self::Spilled => "spilled",
             Self::Input => "input",
             Self::Output => "output",
         })
@@ -40,7 +43,7 @@ impl fmt::Display for SegmentKind {
 impl SegmentKind {
     /// Whether the program may write the segment.
     pub const fn writable(self) -> bool {
-        matches!(self, Self::Scratch | Self::Resident | Self::Output)
+        matches!(self, Self::Scratch | Self::Resident | Self::Spilled | Self::Output)
     }
 
     /// Whether the segment's content means nothing before a run and after it.
@@ -85,7 +88,8 @@ pub struct Layout<T> {
     pub scratch: T,
     /// For feature maps in the near memory.
     pub resident: T,
-    /// For what lies outside of the program, with what it is: inputs, outputs, large constants that several programs share.
+    /// For what lies outside of the program, with what it is: inputs, outputs, large constants that several programs share; and feature
+    /// maps that the far memory has no room for.
     pub others: Vec<(SegmentKind, T)>,
 }
 

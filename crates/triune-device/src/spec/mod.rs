@@ -7,6 +7,7 @@ mod builtin;
 mod change;
 mod own;
 pub mod schema;
+mod share;
 mod validate;
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,7 @@ use crate::Error;
 pub use array::{ArraySpec, Dataflow, Depthwise, Fold, Groups, Precision};
 pub use own::{MAX_TEXT, Problem, TEMPLATE};
 pub use schema::Style;
+pub use share::Share;
 
 /// Most memories that a device can have.
 pub const MAX_MEMORIES: usize = 8;
@@ -174,7 +176,8 @@ pub struct PlacementSpec {
     pub instructions: String,
     /// Weights, parameters, tables.
     pub constants: String,
-    /// Feature maps between commands: the far memory, which holds whatever the near one does not.
+    /// Feature maps between commands: the far memory, which holds what the near one does not, as far as its share has room; the rest
+    /// spills to that of `io`.
     pub scratch: String,
     /// The near memory, where feature maps stay that a plan chooses; absent: none do.
     pub resident: Option<String>,

@@ -432,13 +432,14 @@ fn records(fields: &mut Fields<'_>) -> Result<Option<Records>, FrameError> {
     Ok(Some(Records { region: region(fields)?, start: fields.u64()?, bytes: fields.u64()? }))
 }
 
-const SEGMENT_KINDS: [SegmentKind; 6] = [
+const SEGMENT_KINDS: [SegmentKind; 7] = [
     SegmentKind::Instructions,
     SegmentKind::Constants,
     SegmentKind::Scratch,
     SegmentKind::Resident,
     SegmentKind::Input,
     SegmentKind::Output,
+    SegmentKind::Spilled,
 ];
 
 fn segment_number(kind: SegmentKind) -> u8 {
@@ -449,6 +450,7 @@ fn segment_number(kind: SegmentKind) -> u8 {
         SegmentKind::Resident => 3,
         SegmentKind::Input => 4,
         SegmentKind::Output => 5,
+        SegmentKind::Spilled => 6,
     }
 }
 

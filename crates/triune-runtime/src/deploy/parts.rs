@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use triune_device::{Addr, Executor, Memory, Segment, SegmentTable, Stream, command};
 use triune_kernels::{Isa, Pool};
 
-use super::{Device, Image, Loaded, Share};
+use super::{Device, Image, Loaded, Near};
 use crate::{Error, Program};
 
 /// A deployed program whose commands run in parts.
@@ -35,10 +35,10 @@ impl Parts {
                 program.batch
             )));
         }
-        let share = Share::new(device.spec(), program, None, None)?;
-        let loaded = device.load(program, share)?;
+        let near = Near::new(device.spec(), program, None, None)?;
+        let loaded = device.load(program, near)?;
         let pool = Pool::new(threads);
-        let image = Image::new(device, program, &loaded, 0, share, pool.threads())?;
+        let image = Image::new(device, program, &loaded, 0, near, pool.threads())?;
         let segments = image.executor.decoded().segments().clone();
         let streams = parts.into_iter().map(|part| (part, Mutex::new(None))).collect();
         let memory = Arc::clone(device.memory());

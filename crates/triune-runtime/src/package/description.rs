@@ -30,11 +30,19 @@ pub struct Description {
     waits: Vec<WaitJson>,
     scratch_bytes: u64,
     scratch_lower_bound: u64,
+    /// Bytes of the segment behind the outputs', if there is one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    spilled_bytes: u64,
     residency: Option<ResidencyJson>,
     /// Segment, offset, bytes, first command, one past the last, reads.
     #[serde(default)]
     feature_maps: Vec<(u8, u64, u64, u32, u32, u32)>,
     operators: Vec<OperatorJson>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls")]
+const fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 /// Commands before it, the outputs that the host reads, the inputs that it makes.
@@ -105,6 +113,7 @@ impl Description {
                 .collect(),
             scratch_bytes: program.scratch_bytes,
             scratch_lower_bound: program.scratch_lower_bound,
+            spilled_bytes: program.spilled_bytes,
             residency: program.residency.as_ref().map(ResidencyJson::new),
             feature_maps: program
                 .buffers
@@ -177,6 +186,7 @@ impl Description {
             tables: Vec::new(),
             scratch_bytes: self.scratch_bytes,
             scratch_lower_bound: self.scratch_lower_bound,
+            spilled_bytes: self.spilled_bytes,
             residency,
             buffers,
             inputs,
@@ -242,10 +252,18 @@ impl Description {
     }
 
     fn buffers(&self, path: &Path) -> Result<Vec<PlannedBuffer>, Error> {
+        let spilled = usize::from(Program::FIRST_IO) + self.inputs.len() + self.outputs.len();
+        if self.spilled_bytes > 0 && u8::try_from(spilled).is_err() {
+            return Err(Error::package(
+                path,
+                "more tensors than addresses can name; compile the model again",
+            ));
+        }
         let buffer = |&(segment, offset, bytes, first, last, reads): &(u8, u64, u64, u32, u32, u32)| {
             let room = match segment {
                 Program::SCRATCH => self.scratch_bytes,
                 Program::RESIDENT => self.residency.as_ref().map_or(0, |residency| residency.peak),
+                _ if usize::from(segment) == spilled => self.spilled_bytes,
                 _ => return None,
             };
             let fits = offset.checked_add(bytes).is_some_and(|end| end <= room) && first < last;
@@ -460,6 +478,7 @@ mod tests {
             waits: Vec::new(),
             scratch_bytes: 96,
             scratch_lower_bound: 96,
+            spilled_bytes: 0,
             residency: Some(ResidencyJson { policy, capacity, value, bound, peak, lower_bound }),
             feature_maps: vec![map],
             operators: Vec::new(),

@@ -82,11 +82,29 @@ fn feature_maps_lie_inside_of_the_plan() {
         // Nothing of this program lies in the far memory.
         json!([Program::SCRATCH, 0, 64, 0, 1, 1]),
         json!([Program::CONSTANTS, 0, 64, 0, 1, 1]),
+        // Nor behind the outputs.
+        json!([Program::FIRST_IO + 2, 0, 64, 0, 1, 1]),
     ] {
         refused(folder.path(), &with(&good, "/feature_maps/0", &wrong), words);
     }
     for right in [json!([resident, peak - 64, 64, 0, 1, 1]), json!([resident, 0, peak, 0, 1, 1])] {
         load(folder.path(), &with(&good, "/feature_maps/0", &right)).expect("inside");
+    }
+    // A segment for what the far memory has no room for, as a package of it says.
+    let mut spilling = good;
+    spilling["spilled_bytes"] = json!(128);
+    for (map, fits) in [
+        (json!([Program::FIRST_IO + 2, 64, 64, 0, 1, 1]), true),
+        (json!([Program::FIRST_IO + 2, 65, 64, 0, 1, 1]), false),
+        (json!([Program::FIRST_IO + 1, 0, 64, 0, 1, 1]), false),
+    ] {
+        let package = with(&spilling, "/feature_maps/0", &map);
+        if fits {
+            let program = load(folder.path(), &package).expect("inside");
+            assert_eq!(program.program().spilled(), Some(Program::FIRST_IO + 2));
+        } else {
+            refused(folder.path(), &package, words);
+        }
     }
 }
 

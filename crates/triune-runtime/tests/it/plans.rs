@@ -68,7 +68,7 @@ fn compiled(graph: &Graph, name: &str, batch: usize, plan: PlanOptions) -> Progr
 }
 
 fn deployed(program: &Program) -> Deployment {
-    let device = Device::new(spec(&program.target)).expect("a device");
+    let device = Device::new(program.spec().expect("a description")).expect("a device");
     Deployment::new(&device, &Arc::new(program.clone()), &DeployOptions::default()).expect("a deployment")
 }
 
@@ -257,6 +257,85 @@ fn a_second_deployment_falls_back_to_the_far_memory() {
     assert_eq!(resident(&deploy()), "ocm", "the memory is free again");
 }
 
+/// A device of Metis' form, one of whose cores has `share` bytes of L2.
+fn with_share(share: u64) -> DeviceSpec {
+    let mut spec = spec("metis");
+    spec.name = "metis-small".into();
+    let cores = u64::from(spec.cores);
+    for memory in spec.memory.iter_mut().filter(|memory| memory.name == "l2") {
+        (memory.bytes, memory.reserved) = (cores * share, 0);
+    }
+    spec
+}
+
+/// Feature maps that a core's share of the far memory does not hold spill into the one behind it, the others stay; numbers are the same,
+/// and the time is between that of all near and that of all behind.
+#[test]
+fn what_the_far_memory_has_no_room_for_spills() {
+    let graph = network(5);
+    let plan = options(Policy::None, None);
+    let compiled = |spec: &DeviceSpec, batch: usize| {
+        let options = CompileOptions { batch, plan, ..CompileOptions::default() };
+        compile(&graph, spec, &options).expect("a program").program
+    };
+    let deploy = |spec: &DeviceSpec, program: &Program, percent: Option<u32>| {
+        let device = Device::new(spec.clone()).expect("a device");
+        let options = DeployOptions { constants_percent: percent, ..DeployOptions::default() };
+        Deployment::new(&device, &Arc::new(program.clone()), &options).expect("a deployment")
+    };
+    let roomy = with_share(1 << 20);
+    let whole = compiled(&roomy, 1);
+    assert_eq!((whole.spilled_bytes, whole.spilled()), (0, None));
+    let constants = whole.constants.len() as u64;
+    let mut near = deploy(&roomy, &whole, None);
+    let expected = outputs(&mut near, 4).expect("a run");
+    let mut last = moved(&near, "ddr");
+    // Constants stream where they do not fit either; feature maps have the whole share then.
+    let steps = [
+        constants + whole.scratch_bytes - 64,
+        constants + whole.scratch_bytes / 2,
+        whole.scratch_bytes / 2,
+        64,
+    ];
+    for share in steps {
+        let spec = with_share(share);
+        let program = compiled(&spec, 1);
+        assert_eq!(program, whole.replan(&spec, &plan).expect("a plan"), "planned again as if compiled so");
+        assert_eq!(program.buffers.len(), whole.buffers.len());
+        let behind = Program::FIRST_IO + 2;
+        assert_eq!(program.spilled(), Some(behind), "{share}");
+        let room = |all: u64| all - if constants <= all { constants } else { 0 };
+        assert!(program.scratch_bytes <= room(share), "{share}");
+        let mut deployment = deploy(&spec, &program, None);
+        assert_eq!(outputs(&mut deployment, 4).expect("a run"), expected, "{share}");
+        let memory =
+            |kind| deployment.places().iter().find(|place| place.kind == kind).map(|place| &*place.memory);
+        assert_eq!(memory(SegmentKind::Scratch), Some("l2"));
+        assert_eq!(memory(SegmentKind::Spilled), Some("ddr"));
+        assert_eq!(deployment.places().len(), usize::from(behind) + 1);
+        let estimate = Estimate::new(&Arc::new(program.clone())).expect("commands");
+        let (timeline, places) = estimate.timeline(&spec, &TimingOptions::default()).expect("an estimate");
+        assert_eq!(
+            (&*places, timeline.total_cycles),
+            (deployment.places(), deployment.timeline().total_cycles)
+        );
+        let now = moved(&deployment, "ddr");
+        assert!(now > last, "{share}: {now} bytes beside {last}");
+        last = now;
+        // With all of the memory there is room for what the plan saw none for.
+        let alone = deploy(&spec, &program, Some(100));
+        let fits = program.scratch_bytes + program.spilled_bytes <= room(4 * share);
+        let spilled = alone.places().last().map(|place| &*place.memory);
+        assert_eq!(spilled, Some(if fits { "l2" } else { "ddr" }), "{share}");
+        // A batch of all cores has one copy of the constants.
+        let batch = compiled(&spec, 4);
+        assert!(batch.scratch_bytes <= share, "{share}");
+        // And back again.
+        assert_eq!(program.replan(&roomy, &plan).expect("a plan"), whole);
+        assert!(corruptions_show(&program, 4, 11) > 0, "{share}");
+    }
+}
+
 #[test]
 fn a_program_of_one_command_has_nothing_to_keep() {
     let mut builder = GraphBuilder::new();
@@ -346,7 +425,7 @@ fn corruptions_show(program: &Program, tries: usize, seed: u64) -> usize {
     for _ in 0..tries {
         let (victim, other) = pairs[random.below(pairs.len())];
         let wrong = overlapped(program, victim, other);
-        let device = Device::new(spec(&wrong.target)).expect("a device");
+        let device = Device::new(wrong.spec().expect("a description")).expect("a device");
         let Ok(mut deployment) =
             Deployment::new(&device, &Arc::new(wrong.clone()), &DeployOptions::default())
         else {

@@ -146,7 +146,7 @@ pub const KEYS: &[Key] = &[
     key("placement", "instructions", Kind::Memory, Need::Always, "").means("command words"),
     key("placement", "constants", Kind::Memory, Need::Always, "").means("weights, parameters, tables"),
     key("placement", "scratch", Kind::Memory, Need::Always, "")
-        .means("feature maps: the far memory, which has room for all of them"),
+        .means("feature maps that the near memory does not keep; what a core's share of it has no room for spills to `io`'s"),
     key("placement", "resident", Kind::Memory, Need::Optional(ABSENT), "")
         .means("the near memory, where a plan keeps feature maps; another than `scratch`; absent: none stay"),
     key("placement", "io", Kind::Memory, Need::Always, "").means("inputs and outputs"),
