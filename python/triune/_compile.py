@@ -52,6 +52,7 @@ def compile(
     input_format: Format | None = None,
     imagemake: bool = False,
     detpost: DetPost | float | None = None,
+    cascades: bool = False,
 ) -> Compilation:
     """Compile an ONNX file for a device and return the package's directory, which is `output`.
 
@@ -89,6 +90,9 @@ def compile(
     bytes: from ``adapted`` on the input is uint8, and `preprocess` is in the attributes of `customop::ImageMake`. `input_format`
     says the order of its channels then. With `detpost`, Icraft's documents end with `customop::DetPost` (`DetPostZG` for zg330)
     behind a detector's last convolutions, instead of what follows these: a `triune.DetPost`, or its threshold (docs/icraft.md).
+
+    With `cascades`, consecutive convolutions and pools of a package run band of rows by band of rows, where the near memory does
+    not keep what is between them and that takes less time (docs/memory.md). Results are the same.
 
     Raises subclasses of `triune.errors.Error` (a `RuntimeError`): `FileError` if a file cannot be read or written or
     `output` is no directory, `ArgumentError` if `model` is no ONNX model or a damaged one, or an argument is wrong,
@@ -130,7 +134,13 @@ def compile(
         input_format=input_format,
         imagemake=imagemake,
         detpost=DetPost(float(detpost)) if isinstance(detpost, int | float) else detpost,
+        cascades=cascades,
     )
+
+
+def _cascades(banded: int) -> str:
+    """Return what became of cascades, of the commands that they take more."""
+    return f"cascades: {banded} commands more, for bands" if banded else "cascades: none saves time"
 
 
 def build(
@@ -154,14 +164,20 @@ def build(
     input_format: Format | None = None,
     imagemake: bool = False,
     detpost: DetPost | None = None,
+    cascades: bool = False,
 ) -> Compilation:
     """Do what `compile` says; unless `quiet`, onnxruntime's own warnings are shown. `tell` is told how a model was quantized.
 
     `inputs` are the model's, None for one that cannot be read; `asked` is as `quantize_file` has it.
-    `policy` and `on_chip_bytes` choose the feature maps that stay on chip, as in `_native.compile`.
+    `policy` and `on_chip_bytes` choose the feature maps that stay on chip, and `cascades` how operators run, as in
+    `_native.compile`.
     """
     say = progress or (lambda _: None)
     plan: dict[str, Any] = {"policy": policy, "on_chip_bytes": on_chip_bytes}
+    if cascades and format == "icraft":
+        raise ArgumentError(
+            "cascades: Icraft's documents have each operator as a whole; they are for packages (format 'package')"
+        )
     source, folder = Path(model), Compilation(output)
     target = target_of(target)
     own = _native.device_is_file(target)
@@ -238,7 +254,11 @@ def build(
             logic["image_make"], said = take_bytes(said, pictures)
         try:
             if format == "package":
-                _, found = _native.compile(file, target=target, output=folder, title=source, batch=batch, **plan)
+                chosen, found = _native.compile(
+                    file, target=target, output=folder, title=source, batch=batch, cascades=cascades, **plan
+                )
+                if cascades:
+                    say(_cascades(chosen["banded"]))
             else:
                 reals = source if file != source and not ends else None
                 _, found = _native.compile_documents(

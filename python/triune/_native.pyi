@@ -618,6 +618,7 @@ def compile(
     batch: int = 1,
     policy: str = "exact",
     on_chip_bytes: int | None = None,
+    cascades: bool = False,
 ) -> tuple[dict[str, int], CompileReport]: ...
 def compile_documents(
     model: str | os.PathLike[str],

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use triune_device::{DeviceSpec, Library};
+use triune_device::{DeviceSpec, Library, command::CommandBuffer};
 use triune_graph::{Graph, ValueId, ValueKind, infer, passes};
 use triune_tensor::{OutOfMemory, QuantParams, Requantize, memory::Room};
 
 use crate::{
-    Error, PlanOptions, Program, Report, Residency, Skeleton, TensorIo, border,
+    Error, PlanOptions, Program, Report, Residency, Skeleton, TensorIo, border, cascade,
     lower::{InputPlan, IoPlan, Lowered, lower},
     partition::{Core, End, Turns, partition},
     plan::{self, Besides},
@@ -25,11 +25,14 @@ pub struct CompileOptions {
     /// Bytes of a block, for programs whose quantized feature maps lie as (N, blocks of channels, H, W, channels of a block)
     /// in memory, and whose weights lie in blocks as well; `None`: as (N, H, W, C). Results are the same.
     pub block: Option<u32>,
+    /// Whether consecutive commands run band of rows by band of rows, where the near memory does not keep what is between them and that
+    /// takes less time. Results are the same.
+    pub cascades: bool,
 }
 
 impl Default for CompileOptions {
     fn default() -> Self {
-        Self { batch: 1, plan: PlanOptions::default(), block: None }
+        Self { batch: 1, plan: PlanOptions::default(), block: None, cascades: false }
     }
 }
 
@@ -63,6 +66,8 @@ pub struct Summary {
     pub postprocess_nodes: usize,
     /// Commands of one image.
     pub commands: usize,
+    /// Of those, what running in bands takes more than running as a whole would.
+    pub banded: usize,
     /// Bytes of weights, parameters and tables.
     pub constant_bytes: u64,
     /// Bytes of feature maps in the far memory, and what no plan of those can do without.
@@ -143,14 +148,16 @@ fn compile_static(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) ->
     let mut borders = border::npu(&spec.border, &graph, &inputs, &outputs, options.batch, options.block)?;
     borders.plan.turns = turns;
     let lowered = lower(&graph, &borders.plan, None)?;
-    let commands = lowered.commands.len();
+    let whole = lowered.commands.len();
     let (program, _) = program(spec, options, lowered, borders.inputs, borders.outputs)?;
+    let commands = CommandBuffer::read(&program.instructions)?.len();
     let summary = Summary {
         device_nodes: nodes[1],
         preprocess_nodes: nodes[0],
         between_nodes: nodes[2],
         postprocess_nodes: nodes[3],
         commands,
+        banded: commands.saturating_sub(whole),
         constant_bytes: program.constants.len() as u64,
         scratch_bytes: [program.scratch_bytes, program.scratch_lower_bound],
         residency: program.residency,
@@ -275,12 +282,24 @@ pub fn program(
     inputs: Vec<TensorIo>,
     outputs: Vec<TensorIo>,
 ) -> Result<(Program, Vec<Option<usize>>), Error> {
-    let Lowered { mut commands, operators, constants, drafts, results, waits, views, tables, .. } = lowered;
+    let Lowered { mut commands, mut operators, constants, drafts, results, mut waits, views, tables, .. } =
+        lowered;
     drop(views);
     let batch = options.batch;
     let besides = Besides { batch, constants: constants.len() as u64, inputs: &inputs, outputs: &outputs };
-    let planned = plan::place(spec, &options.plan, &besides, &mut commands, &drafts)?;
-    drop(drafts);
+    let before = options.cascades.then(|| commands.clone());
+    let mut planned = plan::place(spec, &options.plan, &besides, &mut commands, &drafts)?;
+    if let Some(before) = before {
+        let whole = cascade::Unplanned { commands: before, drafts, operators, waits };
+        if let Some((bands, plan)) =
+            cascade::faster(spec, &options.plan, &besides, &whole, &commands, &planned)?
+        {
+            (commands, planned) = plan;
+            (operators, waits) = (bands.operators, bands.waits);
+        } else {
+            (operators, waits) = (whole.operators, whole.waits);
+        }
+    }
     let program = Program {
         target: spec.name.clone(),
         device: Program::carried(spec),

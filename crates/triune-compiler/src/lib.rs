@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod border;
+mod cascade;
 mod compile;
 mod error;
 mod in_place;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use triune_device::{Addr, DeviceSpec, command::CommandBuffer, timing, touches, work};
+use triune_device::{Addr, DeviceSpec, command::CommandBuffer, spec::Share, timing, touches, work};
 use triune_memory::{
     Buffer, Limits, Plan, minimize,
     residency::{Candidate, Policy, choose},
@@ -111,7 +111,7 @@ pub fn place_within(
 ) -> Result<Planned, Error> {
     let mut owners: Vec<usize> = (0..drafts.len()).collect();
     if options.in_place {
-        share(spec, commands, drafts, &mut owners);
+        take_over(spec, commands, drafts, &mut owners);
     }
     work::go_on()?;
     let (groups, buffers) = grouped(drafts, &owners);
@@ -239,12 +239,7 @@ fn room(
     let Some(segment) = behind(besides.inputs, besides.outputs).filter(|_| spec.spills()) else {
         return Ok(None);
     };
-    let constants = if spec.array.is_some_and(|array| array.packs_weights()) {
-        timing::constant_bytes(spec, &commands.iter().collect::<Vec<_>>())
-    } else {
-        besides.constants
-    };
-    let mut room = spec.share(besides.batch, constants, None)?.scratch;
+    let mut room = share_of(spec, besides, commands)?.scratch;
     let place = &spec.placement;
     if place.instructions == place.scratch {
         room = room.saturating_sub(commands.as_bytes().len() as u64);
@@ -253,6 +248,25 @@ fn room(
         room = room.saturating_sub(resident);
     }
     Ok(Some((segment, room / ALIGNMENT * ALIGNMENT)))
+}
+
+/// What the program has of the memories that cores share.
+fn share_of(spec: &DeviceSpec, besides: &Besides<'_>, commands: &CommandBuffer) -> Result<Share, Error> {
+    let constants = if spec.array.is_some_and(|array| array.packs_weights()) {
+        timing::constant_bytes(spec, &commands.iter().collect::<Vec<_>>())
+    } else {
+        besides.constants
+    };
+    Ok(spec.share(besides.batch, constants, None)?)
+}
+
+/// Whether the constants lie where the description places them.
+pub(crate) fn constants_near(
+    spec: &DeviceSpec,
+    besides: &Besides<'_>,
+    commands: &CommandBuffer,
+) -> Result<bool, Error> {
+    Ok(share_of(spec, besides, commands)?.constants_near)
 }
 
 /// Bytes rounded up to the alignment of segments.
@@ -301,7 +315,7 @@ fn named(addr: Addr) -> Option<usize> {
 
 /// Lets results take the bytes of operands that die where they are made: `owners` leads from each draft to the one whose
 /// bytes it takes.
-fn share(spec: &DeviceSpec, commands: &CommandBuffer, drafts: &[Draft], owners: &mut [usize]) {
+fn take_over(spec: &DeviceSpec, commands: &CommandBuffer, drafts: &[Draft], owners: &mut [usize]) {
     for (at, command) in commands.iter().enumerate() {
         for (operand, result) in in_place::pairs(&command) {
             let (Some(from), Some(to)) = (named(operand), named(result)) else { continue };

@@ -63,7 +63,7 @@ impl Generated {
         let lowered = lower(graph, &borders.plan, None)?;
         let (views, spans, pieces) = (lowered.views.clone(), lowered.spans.clone(), lowered.pieces.clone());
         let copies = lowered.copies.clone();
-        let options = CompileOptions { batch: 1, plan: *plan, block };
+        let options = CompileOptions { batch: 1, plan: *plan, block, cascades: false };
         let (program, drafts) = program(spec, &options, lowered, borders.inputs, borders.outputs)?;
         let commands = command::decode(&program.instructions)?;
         let ranges = |spans: Vec<[u32; 2]>| -> Vec<Range<usize>> {

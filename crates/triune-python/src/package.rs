@@ -180,11 +180,12 @@ impl Package {
 
 /// Compiles a quantized ONNX file for a device and writes the package into the folder `output`, which is made if missing.
 /// Returns what compilation chose, by name, and what runs where. Errors call the model `title`, if that is given. `policy` and `on_chip_bytes` are those of `Package.timeline`.
+/// With `cascades`, consecutive operators run band by band where that takes less time.
 ///
 /// Raises `FileError`, `ArgumentError` if the model is damaged or there is no such policy, `UnsupportedError` if the device
 /// cannot run the model.
 #[pyfunction]
-#[pyo3(signature = (model, *, target, output, title=None, batch=1, policy="exact", on_chip_bytes=None))]
+#[pyo3(signature = (model, *, target, output, title=None, batch=1, policy="exact", on_chip_bytes=None, cascades=false))]
 pub(crate) fn compile(
     py: Python<'_>,
     model: PathBuf,
@@ -194,10 +195,11 @@ pub(crate) fn compile(
     batch: usize,
     policy: &str,
     on_chip_bytes: Option<u64>,
+    cascades: bool,
 ) -> PyResult<(BTreeMap<&'static str, u64>, CompileReport)> {
     let plan =
         PlanOptions { policy: self::policy(policy)?, capacity: on_chip_bytes, ..PlanOptions::default() };
-    let options = CompileOptions { batch, plan, ..CompileOptions::default() };
+    let options = CompileOptions { batch, plan, cascades, ..CompileOptions::default() };
     let title = title.as_ref().unwrap_or(&model);
     let compile = || runtime::Package::compile(&model, title, &target, &output, &options);
     let compiled = error::detached(py, compile)?.map_err(error::runtime)?;
@@ -208,6 +210,7 @@ pub(crate) fn compile(
         ("between_nodes", chosen.between_nodes as u64),
         ("postprocess_nodes", chosen.postprocess_nodes as u64),
         ("commands", chosen.commands as u64),
+        ("banded", chosen.banded as u64),
         ("constant_bytes", chosen.constant_bytes),
         ("scratch_bytes", chosen.scratch_bytes[0]),
         ("scratch_lower_bound", chosen.scratch_bytes[1]),

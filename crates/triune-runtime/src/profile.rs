@@ -1,6 +1,6 @@
 //! What a run of a program costs on a device: its timeline, summed up by the model's operators, and where its segments lie.
 
-use std::{ops::Range, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use triune_device::{
     Command, DeviceSpec, Timeline, command,
@@ -19,7 +19,7 @@ pub struct Profile {
     timeline: Timeline,
     places: Vec<Place>,
     /// The timeline's commands of each operator.
-    operators: Vec<Range<usize>>,
+    operators: Vec<Vec<CommandTime>>,
 }
 
 /// One operator of the model, and its commands in the order in which they begin.
@@ -98,13 +98,19 @@ impl Cost<'_> {
 impl Profile {
     /// The cost of a program whose segments lie at `places`.
     pub fn new(spec: DeviceSpec, program: Arc<Program>, timeline: Timeline, places: Vec<Place>) -> Self {
-        let mut operators: Vec<Range<usize>> = Vec::with_capacity(program.operators.len());
+        let mut operators: Vec<Vec<CommandTime>> = Vec::with_capacity(program.operators.len());
+        // Bands of cascades take turns. Commands of no operator belong together where nothing is between them.
+        let mut found: HashMap<(&str, &str), usize> = HashMap::new();
         let mut last = None;
-        for (at, command) in timeline.commands.iter().enumerate() {
+        for command in &timeline.commands {
             let own = named(&program, command);
-            match operators.last_mut() {
-                Some(commands) if last == Some(own) => commands.end = at + 1,
-                _ => operators.push(at..at + 1),
+            let at = if own.0.is_empty() && last != Some(own) { None } else { found.get(&own).copied() };
+            match at {
+                Some(at) => operators[at].push(command.clone()),
+                None => {
+                    found.insert(own, operators.len());
+                    operators.push(vec![command.clone()]);
+                }
             }
             last = Some(own);
         }
@@ -141,10 +147,10 @@ impl Profile {
         &self.places
     }
 
-    /// The operators in the order in which they run; one whose commands others come between is there several times.
+    /// The operators in the order in which they begin, each with all of its commands: those of other operators come between where they
+    /// run band by band.
     pub fn operators(&self) -> impl Iterator<Item = OperatorCost<'_>> {
         self.operators.iter().map(|commands| {
-            let commands = &self.timeline.commands[commands.clone()];
             let (name, kind) = named(&self.program, &commands[0]);
             OperatorCost { name, kind, commands }
         })

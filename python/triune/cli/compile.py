@@ -55,6 +55,12 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         type=byte_count,
         help="what they may take of the memory on chip, as 512K or 524288 (default: all of it)",
     )
+    parser.add_argument(
+        "--cascades",
+        action="store_true",
+        help="run consecutive convolutions and pools band by band, where the memory on chip does not keep what is between them "
+        "and that takes less time",
+    )
     add_sample_options(parser, required=False)
     parser.add_argument(
         "--bits",
@@ -138,6 +144,7 @@ def _run(options: argparse.Namespace) -> int:
             quiet=not options.verbose,
             policy=options.residency,
             on_chip_bytes=options.on_chip,
+            cascades=options.cascades,
             format=options.format,
             bits=options.bits,
             quantization=quantization_options(options),

@@ -2,6 +2,7 @@
 
 mod between;
 mod blocked;
+mod cascades;
 mod conformance;
 mod control;
 mod families;
