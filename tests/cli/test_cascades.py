@@ -56,7 +56,7 @@ def test_what_spills_is_told(root: Path, tmp_path: Path) -> None:
     text = (root / "crates" / "triune-device" / "specs" / "metis.toml").read_text()
     # A core's share of L2 holds a feature map or two, and L1 none.
     small, count = re.subn(
-        r'(name = "l2"[^\[]*?\nbytes = )[^\n]*', r"\g<1>8192", text.replace('name = "metis"', 'name = "small"')
+        r'(name = "l2"[^\[]*?\nbytes = )[^\n]*', r"\g<1>2048", text.replace('name = "metis"', 'name = "small"')
     )
     assert count == 1
     device = tmp_path / "small.toml"
