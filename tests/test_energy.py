@@ -75,6 +75,14 @@ def test_files_have_it_in_femtojoules(found: Profile, tmp_path: Path) -> None:
     assert content["operators"][0]["energy"]["macs"] == found.operators[0].energy.macs  # type: ignore[union-attr]
 
 
+def test_the_page_has_it_in_whole_and_by_operator(found: Profile, tmp_path: Path) -> None:
+    found.write_report(tmp_path / "a.html")
+    page = (tmp_path / "a.html").read_text()
+    assert str(priced(found)) in page
+    values = [int(value) for value in re.findall(r"<td data-value=(\d+)>[\d.,]+</td><td class=text>", page)]
+    assert values == [each.energy.total for each in found.operators if each.energy]
+
+
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
     file = tmp_path / "mine.toml"
@@ -93,6 +101,8 @@ def test_devices_without_prices_have_none(own: Path, tmp_path: Path) -> None:
     assert found.energy is None
     assert all(operator.energy is None for operator in found.operators)
     assert "energy" not in found.table()
+    found.write_report(tmp_path / "a.html")
+    assert "energy in nJ" not in (tmp_path / "a.html").read_text()
     found.write_csv(tmp_path / "a.csv")
     assert "_fj" not in (tmp_path / "a.csv").read_text()
     with pytest.raises(ValueError, match=r"has no energy; add \[energy\]"):

@@ -57,6 +57,10 @@ def _cards(profile: Profile) -> str:
         ),
         ("Constants", size(constants.bytes), f"in {constants.memory}"),
     ]
+    if profile.energy:
+        part, most = max(profile.energy.parts().items(), key=lambda part: part[1])
+        share = f", {most / profile.energy.total:.0%} of it {part}" if most else ""
+        rows.append(("Energy", str(profile.energy), f"an image on the device{share}"))
     if profile.host_operators:
         macs = f"{compact(profile.host_macs or 0)} MACs, not in this time"
         rows.append(("On the host besides", f"{profile.host_operators} operators", macs))
@@ -79,7 +83,8 @@ def _table(profile: Profile) -> str:
         "load",
         "store",
     ]
-    head += [f"{name} bytes" for name in memories] + ["read again", "MACs", "start", "end", "tiles", "cut into"]
+    head += [f"{name} bytes" for name in memories] + ["read again", "MACs", "start", "end", "tiles"]
+    head += (["energy in nJ"] if profile.energy else []) + ["cut into"]
     rows = []
     for operator in profile.operators:
         numbers = [
@@ -96,6 +101,9 @@ def _table(profile: Profile) -> str:
         cells += [f"<td class=text>{escape(value)}</td>" for value in (operator.kind, operator.bottleneck)]
         cells += [f"<td data-value={part:.6f}>{part:.1%}</td>" for part in (operator.share, operator.utilization)]
         cells += [f"<td data-value={number}>{number:,}</td>" for number in numbers]
+        if operator.energy:
+            spent = operator.energy.total
+            cells.append(f"<td data-value={spent}>{spent / 1e6:,.1f}</td>")
         cells.append(f"<td class=text>{escape(str(operator.tiling))}</td>")
         rows.append(f"<tr>{''.join(cells)}</tr>")
     caption = f"<caption>{len(profile.operators)} operators; cycles of one core</caption>"
