@@ -10,7 +10,7 @@ use std::ops::Range;
 use triune_device::{
     Addr, Command, DeviceSpec, TimingOptions,
     command::{CommandBuffer, FeatureMap, Window},
-    timing, touches,
+    timing, work,
 };
 
 use crate::{
@@ -62,7 +62,7 @@ pub(crate) fn cascaded(
     about: &Circumstances<'_>,
 ) -> Result<Option<Unplanned>, Error> {
     let commands: Vec<Command> = program.commands.iter().collect();
-    let users = users(about.spec, &commands, program.drafts.len());
+    let users = users(&commands, program.drafts.len());
     let is_far = |draft: usize| {
         let buffer: Option<&PlannedBuffer> = planned.drafts[draft].map(|at| &planned.buffers[at]);
         buffer.is_some_and(|buffer| buffer.segment != Program::RESIDENT)
@@ -84,6 +84,7 @@ pub(crate) fn cascaded(
     let mut found: Vec<Cascade> = Vec::new();
     let mut at = 0;
     while at < commands.len() {
+        work::go_on()?;
         let most = joined[at..].iter().take(DEEPEST - 1).take_while(|&&joined| joined).count() + 1;
         let mut best: Option<Cascade> = None;
         for depth in 2..=most {
@@ -138,18 +139,18 @@ pub(crate) fn faster(
     Ok(better.then_some((bands, (own, plan))))
 }
 
-/// The commands that touch each feature map, in order.
-fn users(spec: &DeviceSpec, commands: &[Command], drafts: usize) -> Vec<Vec<usize>> {
-    let mut users = vec![Vec::new(); drafts];
+/// The commands that name each feature map, in order.
+fn users(commands: &[Command], drafts: usize) -> Vec<Vec<usize>> {
+    let mut users: Vec<Vec<usize>> = vec![Vec::new(); drafts];
     for (at, command) in commands.iter().enumerate() {
-        for touch in touches(spec, command) {
-            if touch.addr.segment() == Program::SCRATCH
-                && let Some(own) = users.get_mut(patch::unpack(touch.addr).0)
+        patch::addresses(&mut { *command }, &mut |addr| {
+            if addr.segment() == Program::SCRATCH
+                && let Some(own) = users.get_mut(patch::unpack(*addr).0)
                 && own.last() != Some(&at)
             {
                 own.push(at);
             }
-        }
+        });
     }
     users
 }
@@ -172,7 +173,9 @@ fn between<'c>(command: &'c Command, next: &Command) -> Option<&'c FeatureMap> {
     let same = *made == FeatureMap { stride_n: made.stride_n, ..*read };
     // A residual would be a second reader of it, which bands do not look for.
     let residual = match next {
-        Command::QConv(conv) => conv.residual.is_some_and(|map| map.addr == made.addr),
+        Command::QConv(conv) => conv.residual.is_some_and(|map| {
+            map.addr.segment() == Program::SCRATCH && patch::unpack(map.addr).0 == patch::unpack(made.addr).0
+        }),
         _ => false,
     };
     (same && made.addr.segment() == Program::SCRATCH && !residual).then_some(made)
