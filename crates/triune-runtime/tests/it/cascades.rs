@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use triune_device::{DeviceSpec, SegmentKind};
-use triune_graph::Graph;
+use triune_graph::{Graph, format::onnx};
 use triune_runtime::{
     CompileOptions, DeployOptions, Deployment, Device, PlanOptions, Profile, Program, compile,
 };
@@ -11,7 +11,7 @@ use triune_tensor::{
     DType, QuantParams,
     function::{PoolKind, UnaryKind},
 };
-use triune_testing::{GraphBuilder, Random, Tensor};
+use triune_testing::{GraphBuilder, Random, Tensor, test_data};
 
 const PARAMS: QuantParams = QuantParams { scale: 0.02, zero_point: 3 };
 
@@ -75,12 +75,13 @@ fn deployed(spec: &DeviceSpec, program: &Program) -> Deployment {
     Deployment::new(&device, &Arc::new(program.clone()), &DeployOptions::default()).expect("a deployment")
 }
 
-fn output(deployment: &mut Deployment) -> Vec<u8> {
+fn output(deployment: &mut Deployment) -> Vec<Vec<u8>> {
     let program = Arc::clone(deployment.program());
     let input: Vec<u8> = (0..program.inputs[0].bytes()).map(|at| (at * 31 % 251) as u8).collect();
-    let mut output = vec![0; program.outputs[0].bytes()];
-    deployment.run(&[&input], &mut [&mut output]).expect("a run");
-    output
+    let mut outputs: Vec<Vec<u8>> = program.outputs.iter().map(|io| vec![0; io.bytes()]).collect();
+    let mut slices: Vec<&mut [u8]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+    deployment.run(&[&input], &mut slices).expect("a run");
+    outputs
 }
 
 /// Bytes that a run moves to and from DDR.
@@ -131,4 +132,22 @@ fn bands_compute_what_the_whole_does() {
         assert_eq!(bands.replan(&spec, &plan).expect("a plan"), bands, "case {case}");
     }
     assert!(cascades >= 15 && less == cascades, "{cascades} cascades, {less} of which move less");
+}
+
+#[test]
+fn real_networks_have_their_bits_in_bands() {
+    for (name, least) in
+        [("mobilenetv2_int8_qdq.onnx", 4), ("yolox_nano_u8s8_qdq.onnx", 4), ("squeezenet_u8s8_qdq.onnx", 2)]
+    {
+        let Some(file) = test_data(&format!("models/onnx/{name}")) else { return };
+        let graph = onnx::read(&file).expect("a model");
+        let whole = compiled(&graph, &DeviceSpec::builtin("metis").expect("a built-in device"), 0, false);
+        let spec = spec(whole.constants.len() as u64);
+        let [whole, bands] = [false, true].map(|cascades| compiled(&graph, &spec, 192 << 10, cascades));
+        let [mut by_whole, mut by_bands] = [&whole, &bands].map(|program| deployed(&spec, program));
+        let [commands, more] = [&by_whole, &by_bands].map(|one| one.timeline().commands.len());
+        assert!(more >= commands + least, "{name}: {commands} commands, {more} in bands");
+        assert!(moved(&by_bands) < moved(&by_whole), "{name}");
+        assert!(output(&mut by_whole) == output(&mut by_bands), "{name}");
+    }
 }
