@@ -18,7 +18,7 @@ from triune.errors import ArgumentError, Error
 if TYPE_CHECKING:
     from triune.batch import Preprocess
 
-__all__ = ["FILE", "Inputs", "ModelInfo", "check_images", "described", "labels_of", "other_count"]
+__all__ = ["FILE", "Inputs", "ModelInfo", "check_images", "check_labels", "described", "labels_of", "other_count"]
 
 Inputs = Sequence[tuple[str, str, Sequence[int | str]]]
 """Name, dtype and shape of each input of a model; open extents have names."""
@@ -213,6 +213,26 @@ def labels_of(path: Path) -> tuple[str, ...]:
     if not lines:
         raise ArgumentError(f"{path}: expected names of classes, a line each, got none")
     return tuple(line.strip() for line in lines)
+
+
+def check_labels(labels: Sequence[str], outputs: Mapping[str, Sequence[int | str]], what: str) -> None:
+    """Raise ArgumentError if the shapes of the outputs say that none has as many classes as there are labels.
+
+    Classes are (N, C), further extents 1. Nothing is said of open extents, nor where there may be boxes, which values tell.
+    """
+    counts = {}
+    for name, shape in outputs.items():
+        if shape == ("...",) or any(isinstance(extent, str) for extent in shape[1:]):
+            return
+        if len(shape) >= 2 and all(extent == 1 for extent in shape[2:]):
+            counts[name] = int(shape[1])
+        elif len(shape) == 3:
+            return
+    of_classes = {name: count for name, count in counts.items() if count > 1}
+    if of_classes and len(labels) not in of_classes.values():
+        name, count = next(iter(of_classes.items()))
+        told = other_count(count, len(labels))
+        raise ArgumentError(short(f"{what}: expected {count}, one per class of {name!r}, {told}"))
 
 
 def other_count(expected: int, got: int) -> str:

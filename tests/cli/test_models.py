@@ -211,12 +211,45 @@ def test_brackets_in_lines_are_names(tmp_path: Path) -> None:
 def test_a_class_more_than_names(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "labels.txt").write_text("name\n" * 9)
     np.save(tmp_path / "scans.npy", np.load(folder / "00.npy")[None])
-    for command in ("run {model} --input {arrays} --labels {labels}", "predict {model} {arrays} --labels {labels}"):
-        names = {"model": DIGITS_INT8, "arrays": tmp_path / "scans.npy", "labels": tmp_path / "labels.txt"}
+    package = triune.compile(DIGITS_INT8, target="metis", output=tmp_path / "package")
+    for command in (
+        "run {model} --input {arrays} --labels {labels}",
+        "predict {model} {arrays} --labels {labels}",
+        # Before the work: what is not there is not looked for.
+        "run {model} --input {arrays}.npy --labels {labels} --output {labels}.npz",
+        "run {package} --input {arrays}.npy --labels {labels}",
+    ):
+        arrays = tmp_path / "scans.npy"
+        names = {"model": DIGITS_INT8, "package": package, "arrays": arrays, "labels": tmp_path / "labels.txt"}
         assert main(command.format(**names).split()) == 1
         told = capsys.readouterr().err
         assert "expected 10, one per class" in told
         assert "got 9; if the model's class 0 is what is none of them (background), put a name for it in front" in told
+
+
+@pytest.mark.parametrize("count", ["classes", "2"])
+def test_labels_are_of_the_output_that_has_as_many_classes(
+    count: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[n, 2] x) => (float[n, 3] features, float[n, {count}] scores) {{
+            features = Concat <axis = 1> (x, one)
+            scores = Neg (x)
+        }}"""
+    onnx = pytest.importorskip("onnx")
+    model = pytest.importorskip("onnx.parser").parse_model(text)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((1, 1), np.float32), "one"))
+    onnx.save(model, tmp_path / "two.onnx")
+    np.save(tmp_path / "x.npy", np.float32([[1, 2]]))
+    command = ["run", str(tmp_path / "two.onnx"), "--input", str(tmp_path / "x.npy"), "--labels", str(tmp_path / "l")]
+    (tmp_path / "l").write_text("cat\ndog\n")
+    assert main(command) == 0
+    told = capsys.readouterr().out
+    assert "best 1 (2), 0 (1), 2 (1)" in told
+    assert "best cat (-1), dog (-2)" in told
+    (tmp_path / "l").write_text("cat\n" * 5)
+    assert main(command) == 1
+    assert "--labels: expected 3, one per class of 'features', got 5" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("target", ["zg330", "buyi"])

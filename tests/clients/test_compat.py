@@ -191,26 +191,6 @@ def test_import_installs_the_very_same_modules(tmp_path: Path) -> None:
     assert run(tmp_path, "-c", code).stderr == ""
 
 
-def test_type_checkers_see_the_names(tmp_path: Path) -> None:
-    """The directory that the documentation gives to mypy has stubs for the vendor's import names."""
-    pytest.importorskip("mypy")
-    folder = Path(triune.__file__).parent / "compat" / "paths" / "axelera"
-    (tmp_path / "program.py").write_text(
-        "from axelera.runtime import Context, objects\nimport axelera.runtime.axruntime\n"
-        "reveal_type(objects.Context().list_devices()[0].name)\nnumber: int = Context().load_model('x')\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "program.py"],
-        cwd=tmp_path,
-        env=os.environ | {"MYPYPATH": str(folder)},
-        capture_output=True,
-        text=True,
-    )
-    assert 'Revealed type is "str"' in done.stdout.replace("builtins.", "")
-    assert "[assignment]" in done.stdout
-    assert "Found 1 error " in done.stdout
-
-
 def test_nothing_is_importable_unasked(tmp_path: Path) -> None:
     code = "import triune, triune.axelera.runtime, triune.compat\nimport axelera"
     assert "No module named 'axelera'" in run(tmp_path, "-c", code).stderr
@@ -288,25 +268,6 @@ def test_lite_is_the_very_same_module(tmp_path: Path) -> None:
     assert "No module named 'megenginelite'" in run(tmp_path, "-c", "import triune.compat, megenginelite").stderr
 
 
-def test_type_checkers_see_lite(tmp_path: Path) -> None:
-    pytest.importorskip("mypy")
-    folder = Path(triune.__file__).parent / "compat" / "paths" / "megenginelite"
-    (tmp_path / "program.py").write_text(
-        "from megenginelite import *\nfrom megenginelite.tensor import LiteLayout as L\n"
-        "reveal_type(LiteNetwork().get_input_name(0))\nnumber: int = LiteTensor(L([1])).to_numpy()\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "program.py"],
-        cwd=tmp_path,
-        env=os.environ | {"MYPYPATH": str(folder)},
-        capture_output=True,
-        text=True,
-    )
-    assert 'Revealed type is "str"' in done.stdout.replace("builtins.", "")
-    assert "[assignment]" in done.stdout
-    assert "Found 1 error " in done.stdout
-
-
 # ---- Icraft
 
 
@@ -366,25 +327,6 @@ def test_an_installed_module_of_icrafts_names_is_not_replaced_silently(tmp_path:
     code += "import icraft.codegen; print(icraft.codegen.word)" if "." in name else "print('real')"
     done = run(tmp_path, "-c", code, path=site)
     assert (done.stdout, done.stderr) == ("triune.icraft.xir triune.icraft.xir\nreal\n", "")
-
-
-def test_type_checkers_see_icraft(tmp_path: Path) -> None:
-    pytest.importorskip("mypy")
-    folder = Path(triune.__file__).parent / "compat" / "paths" / "icraft"
-    (tmp_path / "program.py").write_text(
-        "import xir\nfrom icraft.xrt import *\nfrom icraft.xir import *\n"
-        "reveal_type(xir.Network.CreateFromJsonFile('x').view(0).ops[0].op_id)\nnumber: int = Layout('C')\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "program.py"],
-        cwd=tmp_path,
-        env=os.environ | {"MYPYPATH": str(folder)},
-        capture_output=True,
-        text=True,
-    )
-    assert 'Revealed type is "int"' in done.stdout.replace("builtins.", "")
-    assert "[assignment]" in done.stdout
-    assert "Found 1 error " in done.stdout
 
 
 def test_programs_find_the_version_of_the_distribution(tmp_path: Path) -> None:

@@ -32,12 +32,12 @@ SHELL = [page for page in PAGES if any(block.run for block in snippets(page.read
 # `triune` as it is installed, but that measurements are short, and a server takes any port and ends when it has said where
 # it listens.
 PROGRAM = f"""#!{sys.executable}
-import signal, subprocess, sys
+import os, signal, subprocess, sys
 command = [sys.executable, "-m", "triune", *sys.argv[1:]]
 if sys.argv[1] in ("bench", "axrun"):
     command += ["--seconds", "0.1"]
 if sys.argv[1] != "serve":
-    sys.exit(subprocess.run(command).returncode)
+    os.execv(sys.executable, command)
 server = subprocess.Popen([*command, "--bind", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
 told = server.stdout.readline()
 server.send_signal(signal.SIGINT)
@@ -191,6 +191,8 @@ def test_shell_snippets_run(page: Path, stage: Path, tmp_path: Path) -> None:
         "PATH": f"{here / 'bin'}:{os.environ['PATH']}",
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT / "python"), os.environ.get("PYTHONPATH")])),
         "TRIUNE_RUNTIME_DIR": str(tmp_path / "run"),
+        # What pages check imports the same, and that takes a type checker's time.
+        "MYPY_CACHE_DIR": str(stage.with_name("mypy")),
     }
     if page.stem == "megenginelite":
         (here / "program.py").write_text("from megenginelite import LiteConfig\n\nprint(LiteConfig())\n")

@@ -129,21 +129,5 @@ def test_importing_loads_neither_numpy_nor_the_native_module() -> None:
     assert done.stdout == "False\n"
 
 
-def test_type_checkers_see_the_operators(tmp_path: Path) -> None:
-    pytest.importorskip("mypy")
-    (tmp_path / "program.py").write_text(
-        "from triune.icraft.xir import *\n"
-        "t = TensorType(FloatType.FP32(), [1, 8, 8, 3], Layout.NHWC())\n"
-        "given = Input(t)\n"
-        "conv = Conv2d(given[0], Params(t), None, 1, 1, 1, padding_mode=REFLECT)\n"
-        "reveal_type(Conv2d(Operation.Create('x')).stride_width)\n"
-        "reveal_type(Relu(conv[0]).clone())\n"
-        "conv.stride_width = 'x'\n"
-    )
-    checked = [sys.executable, "-m", "mypy", "--strict", "program.py"]
-    done = subprocess.run(checked, cwd=tmp_path, capture_output=True, text=True)
-    assert 'Revealed type is "int"' in done.stdout.replace("builtins.", "")
-    assert "elementwise.ReLU" in done.stdout
-    assert "[assignment]" in done.stdout
-    assert "Found 1 error " in done.stdout
+def test_the_package_says_that_it_has_types() -> None:
     assert Path(triune.__file__).with_name("py.typed").exists()

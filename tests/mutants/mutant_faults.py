@@ -105,8 +105,8 @@ def listed(folders: list[Path], build: Path) -> list[Fault]:
     # Its own build has nothing to do with the flags of what is tested.
     environment = {**os.environ, "CARGO_TARGET_DIR": str(build)}
     manifest = str(HERE / "lister" / "Cargo.toml")
-    subprocess.run(["cargo", "build", "--quiet", "--release", "--manifest-path", manifest], env=environment, check=True)
-    program = [str(build / "release" / "triune-mutants"), *map(str, folders)]
+    subprocess.run(["cargo", "build", "--quiet", "--manifest-path", manifest], env=environment, check=True)
+    program = [str(build / "debug" / "triune-mutants"), *map(str, folders)]
     output = subprocess.run(program, check=True, stdout=subprocess.PIPE, text=True).stdout
     found: list[dict[str, Any]] = json.loads(output)
     return [Fault(crate=Path(each.pop("folder")).name, **each) for each in found]

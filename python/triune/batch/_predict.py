@@ -334,7 +334,24 @@ class Plan:
         if labels is not None and not self._top:
             raise ArgumentError("labels: expected top_k beside them")
         self._labels = labels if labels is not None or not self._top else info.labels or None
+        self._check_labels(self._known_classes())
         self._local = threading.local()
+
+    def _known_classes(self) -> int | None:
+        """Return how many classes there are, if the model says so."""
+        if not self._infos or self._infos[0].kind != "tensor" or self._infos[0].shape == ("...",):
+            return None
+        scores = self._infos[0]
+        own = scores.shape[1:] if self.batch > 1 or self._is_batched(scores) else scores.shape
+        return own[0] if own and isinstance(own[0], int) and all(each == 1 for each in own[1:]) else None
+
+    def _check_labels(self, classes: int | None) -> None:
+        """Raise ArgumentError if the labels are not as many as the classes."""
+        if self._labels is not None and classes is not None and len(self._labels) != classes:
+            from triune._model_info import other_count
+
+            given = other_count(classes, len(self._labels))
+            raise ArgumentError(f"labels: expected {classes}, one per class, {given}")
 
     @property
     def takes_pictures(self) -> bool:
@@ -569,10 +586,7 @@ class Plan:
         # Backwards twice, so that of equal ones the first comes first.
         order = (flat.size - 1 - np.argsort(flat[::-1], kind="stable")[::-1])[: self._top]
         labels = self._labels
-        if labels is not None and len(labels) != flat.size:
-            from triune._model_info import other_count
-
-            raise ArgumentError(f"labels: expected {flat.size}, one per class, {other_count(flat.size, len(labels))}")
+        self._check_labels(flat.size)
         values = scores.reshape(-1)
         return tuple(Top(int(at), float(values[at]), "" if labels is None else labels[at]) for at in order)
 

@@ -18,50 +18,41 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 
-def _parser() -> argparse.ArgumentParser:
+COMMANDS = (
+    "compile",
+    "quantize",
+    "compare",
+    "convert",
+    "inspect",
+    "icraft",
+    "run",
+    "predict",
+    "bench",
+    "axrun",
+    "profile",
+    "report",
+    "explore",
+    "device",
+    "devices",
+    "serve",
+    "compat",
+    "completion",
+)
+"""The commands in the order of the help, each a module of this package."""
+
+
+def _parser(command: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of all commands, or of one alone: what the others import takes longer than many a command."""
+    from importlib import import_module
+
     from triune import __version__
-    from triune.cli import (
-        axrun,
-        bench,
-        compare,
-        compat,
-        compile,
-        completion,
-        convert,
-        device,
-        devices,
-        explore,
-        icraft,
-        inspect,
-        predict,
-        profile,
-        quantize,
-        report,
-        run,
-        serve,
-    )
     from triune.cli.parser import Parser
 
     parser = Parser(prog="triune", description="Run NPU programs without the board.")
     parser.add_argument("--version", action="version", version=f"triune {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    models = (compile, quantize, compare, convert, inspect, icraft)
-    for module in (
-        *models,
-        run,
-        predict,
-        bench,
-        axrun,
-        profile,
-        report,
-        explore,
-        device,
-        devices,
-        serve,
-        compat,
-        completion,
-    ):
-        module.add(commands)
+    for name in (command,) if command in COMMANDS else COMMANDS:
+        import_module(f"triune.cli.{name}").add(commands)
     return parser
 
 
@@ -73,7 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _write_any_text()
         try:
-            options = _parser().parse_args(arguments)
+            given = sys.argv[1:] if arguments is None else arguments
+            options = _parser(given[0] if given else None).parse_args(given)
         except SystemExit:
             if sys.stdout is not None:
                 sys.stdout.flush()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -74,9 +74,14 @@ class Pipeline:
         # One run takes as many along the first axis as the model has there: rows, where they are no images.
         self._steps = {item.name: max(self._package.batch, item.step) for item in inputs if item.has_rows}
         self._shapes: dict[str, tuple[int | str, ...]] = {
-            io.name: tuple(io.model_shape) for io in self._package.outputs
+            io.name: tuple(io.model_shape) for io in self._package.outputs if io.name not in past
         }
         self._shapes |= {name: tuple(shape) for name, _, shape in (self._behind.outputs if self._behind else ())}
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int | str, ...]]:
+        """Those of the model's outputs, by name."""
+        return self._shapes
 
     def run(self, arrays: dict[str, Tensor], progress: Callable[[int, int], None]) -> dict[str, Any]:
         """Run every image, a batch at a time; `progress` is called with images done and to do."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
@@ -98,6 +98,10 @@ class _Runner(Protocol):
     @property
     def inputs(self) -> Sequence[Input]: ...
 
+    @property
+    def shapes(self) -> Mapping[str, tuple[int | str, ...]]:
+        """Those of the outputs that are tensors, by name."""
+
     def run(self, arrays: dict[str, Any], progress: Callable[[int, int], None]) -> dict[str, Any]: ...
 
     def profile(self) -> object: ...
@@ -117,6 +121,7 @@ class _OnCPU:
         self.inputs = [
             Input.of(info.name, info.dtype, info.shape, info.kind, finite=False) for info in self._session.inputs
         ]
+        self.shapes = {info.name: info.shape for info in self._session.outputs if info.kind == "tensor"}
         self._last: dict[str, Any] = {}
 
     def run(self, arrays: dict[str, Any], progress: Callable[[int, int], None]) -> dict[str, Any]:
@@ -151,7 +156,7 @@ class _OnCPU:
 
 def _run(options: argparse.Namespace) -> int:
     from triune._files import replaced, stream
-    from triune._model_info import labels_of
+    from triune._model_info import check_labels, labels_of
     from triune._values import numbers_of
     from triune.cli.answers import Told, check_target, is_picture
     from triune.cli.data import feeds, load_all
@@ -170,6 +175,8 @@ def _run(options: argparse.Namespace) -> int:
         progress("loading")
         runner = _runner(path, options)
         try:
+            if labels is not None:
+                check_labels(labels, runner.shapes, "--labels")
             how = chosen(options, stored, [(item.name, item.dtype, item.shape or ()) for item in runner.inputs])
             arrays, places, named = load_all(options.input, runner.inputs, how)
             if unused := unused_image_options(options, pictures=any(is_picture(file) for file, _ in places)):
@@ -182,7 +189,8 @@ def _run(options: argparse.Namespace) -> int:
             runner.close()
     item = runner.inputs[0] if len(runner.inputs) == 1 else None
     frame = how.frame(item.name, item.dtype, item.shape or ()) if item else None
-    told = Told(numbers_of(results), frame, labels if labels is not None else stored.labels, how, places, options)
+    numbers = numbers_of(results)
+    told = Told(numbers, frame, labels if labels is not None else stored.labels, how, places, options)
     if options.draw:
         told.draw(options.draw)
     # Before the first byte: what no file holds is told, and nothing is written.
@@ -194,6 +202,9 @@ def _run(options: argparse.Namespace) -> int:
             # Not by keyword: a tensor may be named as an argument of numpy's is.
             _save(file, saved)
     else:
+        if labels is not None:
+            # Of extents that were open before.
+            check_labels(labels, {name: array.shape for name, array in numbers.items()}, "--labels")
         for name, value in results.items():
             for line in _summary(name, value, named, labels, stored.labels):
                 print(line)
@@ -285,10 +296,8 @@ def _rows(name: str, value: Any, labels: Sequence[str] | None, stored: Sequence[
     if value.ndim < 2 or value.shape[1] < 2 or value[0].size != value.shape[1]:
         return
     if labels is not None and len(labels) != value.shape[1]:
-        from triune._model_info import other_count
-
-        given = other_count(value.shape[1], len(labels))
-        raise ValueError(f"--labels: expected {value.shape[1]}, one per class of {name!r}, {given}")
+        # They are those of another output.
+        labels = None
     if labels is None and len(stored) == value.shape[1]:
         labels = stored
     for row in value.reshape(value.shape[:2]):

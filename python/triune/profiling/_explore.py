@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ from typing import Any
 from triune import _native
 from triune._files import replaced_text, write_text
 from triune._targets import target_of
+from triune._text import short
+from triune.errors import ArgumentError
 from triune.profiling._energy import of_row, scaled
 from triune.profiling._model import bottleneck
 from triune.profiling._table import compact, size
@@ -284,6 +288,7 @@ def explore(
     points: list[list[tuple[str, str]]] = []
     many = 1
     for key, values in sweep.items():
+        _check_key(estimate, key)
         found = _values(estimate, key, [str(value).strip() for value in values])
         many *= len(found)
         if many > MOST_POINTS:
@@ -345,6 +350,31 @@ def _marked(designs: list[Design], costs: Sequence[str], margin: float) -> Itera
             kept.append(at)
     front = set(kept)
     return [replace(design, pareto=at in front) for at, design in enumerate(designs)]
+
+
+def _check_key(estimate: _native.Estimate, key: str) -> None:
+    """Raise ArgumentError for what is no key of a description, before anything is said of its values."""
+    try:
+        estimate.number(key)
+    except ArgumentError:
+        # No number, or none now: the description may have the key.
+        pass
+    else:
+        return
+    memories = [memory["name"] for memory in estimate.timeline([]).memories()]
+    brief = ["array", "clock", *memories]
+    known = list(brief)
+    for row in _native.device_schema():
+        tables = [row["table"]]
+        if row["table"] == "memory":
+            tables = [*(f"memory.{name}" for name in memories), *(f"memory[{index}]" for index in range(len(memories)))]
+        known += [f"{table}.{row['name']}".lstrip(".") for table in tables]
+    # Where a list stands, its elements are numbers.
+    if re.sub(r"\[\d+\]$", "", key) not in known:
+        close = get_close_matches(key, known, 1)
+        others = f"there are {', '.join(brief)}, and those that `triune device show` shows"
+        meant = f"did you mean {close[0]!r}?" if close else others
+        raise ArgumentError(short(f"sweep: {estimate.target!r} has no key {key!r}; {meant}"))
 
 
 def _values(estimate: _native.Estimate, key: str, texts: list[str]) -> list[str]:

@@ -26,6 +26,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         signatures.read(&source.file);
     }
     let faults: Vec<Fault> = sources.iter().flat_map(|source| visitor::faults(source, &signatures)).collect();
-    println!("{}", serde_json::to_string(&faults)?);
+    println!("[{}]", faults.iter().map(Fault::json).collect::<Vec<_>>().join(",\n"));
     Ok(())
 }
