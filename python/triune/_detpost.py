@@ -28,6 +28,14 @@ class DetPost:
 
     Of all positions and anchors those stay whose score is larger than `threshold`: the sigmoid of the objectness, or of the
     largest class where there is none.
+
+    Examples:
+        >>> import triune
+        >>> found = triune.DetPost(threshold=0.25, anchors=1)
+        >>> found.threshold, found.heads
+        (0.25, ())
+
+        Of a float detector it goes to `triune.compile(..., target="buyi", format="icraft", detpost=found)`.
     """
 
     threshold: float = 0.1

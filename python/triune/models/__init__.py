@@ -25,7 +25,14 @@ DIGITS_INT8 = _FOLDER / "digits_int8.onnx"
 
 
 def digits_held_out() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint8]]:
-    """Return the held-out images (N, 8, 8, 1 float32 in 0 to 1, NHWC) and their labels (N, 0 to 9)."""
+    """Return the held-out images (N, 8, 8, 1 float32 in 0 to 1, NHWC) and their labels (N, 0 to 9).
+
+    Examples:
+        >>> from triune.models import digits_held_out
+        >>> images, labels = digits_held_out()
+        >>> images.shape, labels.shape
+        ((540, 8, 8, 1), (540,))
+    """
     import numpy as np
 
     with np.load(_FOLDER / "digits_heldout.npz") as data:

@@ -181,6 +181,15 @@ def compose(workloads: Sequence[Workload], *, seconds: float = 0.1, clock_mhz: i
 
     Raises ValueError if a number is not positive or there is nothing to compose, a subclass of RuntimeError if a package
     cannot be read, they are for different devices, or the time holds more than 262 144 runs.
+
+    Examples:
+        >>> import triune
+        >>> from triune.models import DIGITS_INT8
+        >>> from triune.profiling import Workload, compose
+        >>> package = triune.compile(DIGITS_INT8, target="metis", output="digits")
+        >>> both = compose([Workload(package, instances=2)], seconds=0.01)
+        >>> [times.name for times in both.instances]
+        ['digits 1', 'digits 2']
     """
     if not workloads:
         raise ValueError("workloads: expected at least one")

@@ -150,11 +150,17 @@ class NetworkBase(Concrete):
     # ---- values
 
     def inputs(self) -> list[Value]:
-        """Return the inputs: what the `Input` operation makes."""
+        """Return the inputs: what the `Input` operation makes, in its order.
+
+        `Value.tensorType` has the shape, layout and elements of each.
+        """
         return [value for op in self._ops if is_input(op) for value in op._outputs]
 
     def outputs(self) -> list[Value]:
-        """Return the outputs: what the `Output` operation takes."""
+        """Return the outputs: what the `Output` operation takes, in its order.
+
+        `Value.tensorType` has the shape, layout and elements of each.
+        """
         return [value for op in self._ops if is_output(op) for value in op._inputs]
 
     def getValueById(self, v_id: int) -> Value:

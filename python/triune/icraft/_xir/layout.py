@@ -97,7 +97,18 @@ def _parsed(text: str) -> list[AxisName]:
 
 
 class Layout(Concrete):
-    """The meaning of a tensor's axes, from the outermost in."""
+    """The meaning of a tensor's axes, from the outermost in.
+
+    An axis in lower case is the inner part of the one in upper case, with its length: ``NHWCc32`` are channels in blocks of 32.
+
+    Examples:
+        >>> from triune.icraft import xir
+        >>> layout = xir.Layout("NHWCc32")
+        >>> layout.numAxis(), layout.getIndexOf("C"), layout.c()
+        (5, 3, 32)
+        >>> xir.Layout.NCHW().toString()
+        'NCHW'
+    """
 
     type_key = "icraft::xir::LayoutNode"
     _fields = ("_axes",)
@@ -287,7 +298,7 @@ class Layout(Concrete):
         return all(axis.name == "*" for axis in self._axes)
 
     def has(self, c: str) -> bool:
-        """Return whether there is such an axis."""
+        """Return whether there is such an axis; ``c``, the inner part of ``C``, is one of its own."""
         return self._found(c) is not None
 
     def get(self, c: str) -> AxisName | None:
@@ -295,7 +306,10 @@ class Layout(Concrete):
         return next((axis for axis in self._axes if axis.name == c), None)
 
     def getIndexOf(self, c: str) -> int:
-        """Return which axis has that name, counted from the outermost. Raises Error if there is none."""
+        """Return which axis has that name, counted from the outermost: 1 for ``C`` of ``NCHW``.
+
+        Upper and lower case are names of their own: ``c`` is the inner part of ``C``. Raises Error if there is none.
+        """
         index = self._found(c)
         if index is None:
             raise Error(f"layout {self.toString()} has no axis {c!r}")

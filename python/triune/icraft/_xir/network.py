@@ -28,7 +28,18 @@ ValueUsesInfo = list[tuple[Operation, set[int]]]
 
 
 class Network(Tagged, FileForms, Rewriting, NetworkBase):
-    """A network: an `Input`, operations in execution order, an `Output`."""
+    """A network: an `Input`, operations in execution order, an `Output`.
+
+    Examples:
+        >>> from triune.icraft import xir
+        >>> network = xir.Network("halves", xir.Framework.PYTORCH, "2.9")
+        >>> image = xir.Input(xir.TensorType(xir.FloatType.FP32(), [1, 8, 8, 3], "NHWC"))
+        >>> half = xir.AvgPool2d(image[0], 2, 2, 0)
+        >>> for op in (image, half, xir.Output(half[0])):
+        ...     _ = network.addOp(op)
+        >>> network.outputs()[0].tensorType().shape
+        [1, 4, 4, 3]
+    """
 
     type_key = "icraft::xir::NetworkNode"
     _fields: ClassVar[tuple[str, ...]] = (

@@ -184,11 +184,14 @@ class Operation(Tagged, Concrete):
     # ---- attributes
 
     def attrs(self) -> dict[str, Any]:
-        """Return all attributes by name."""
+        """Return all attributes by name, in a new dictionary: `setAttr` changes one."""
         return dict(self._attributes)
 
     def hasAttr(self, arg0: str, *value: Any) -> bool:
-        """Return whether there is an attribute of that name; with a value, whether it is equal to that."""
+        """Return whether there is an attribute of that name; with a value, whether it is equal to that.
+
+        A member of an enumeration is equal to its name, too.
+        """
         if arg0 not in self._attributes or not value:
             return arg0 in self._attributes
         found, given = self._attributes[arg0], value[0]
@@ -210,7 +213,11 @@ class Operation(Tagged, Concrete):
         return self._attributes[arg0]
 
     def setAttr(self, key: str, value: Any) -> None:
-        """Set an attribute. Raises Error if the operator has none of that name, TypeError if the value is of another kind."""
+        """Set an attribute, converted as an argument of the operator's class would be.
+
+        Raises Error if the operator has none of that name, TypeError if the value is of another kind. An operation of a class
+        that is not known takes any.
+        """
         attribute = self._table.get(key)
         if attribute is None and type(self) is not Operation and key not in self._attributes:
             raise Error(f"{self._called()} has no attribute {key!r}; it has {', '.join(sorted(self._table)) or 'none'}")

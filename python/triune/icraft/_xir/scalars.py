@@ -31,7 +31,10 @@ class DataType(ObjectRef):
         return 1
 
     def bits(self) -> int:
-        """Return the size of all elements in bits, as packed as can be."""
+        """Return the size of all elements in bits, as packed as can be: 96 for eight elements of 12 bits.
+
+        `Data.storageBits` says what they take in memory.
+        """
         return self.numElements() * self._element()._bits()
 
     def bytes(self) -> int:
@@ -52,7 +55,10 @@ class DataType(ObjectRef):
         return found
 
     def setNormratio(self, normratio: Sequence[float] | NormratioArray) -> bool:
-        """Set the normalization ratios; return whether the type has any."""
+        """Set the normalization ratios, one or one for each element along an axis.
+
+        Returns whether the type has any; False means that nothing was set.
+        """
         from triune.icraft._xir.arrays import NormratioArray
 
         element: Any = self._element()
@@ -67,7 +73,10 @@ class DataType(ObjectRef):
         return found
 
     def setScale(self, scale: QuantizedScaleArray) -> bool:
-        """Set the scales; return whether the type has any."""
+        """Set the scales.
+
+        Returns whether the type has any; False means that it is not quantized, and nothing was set.
+        """
         element: Any = self._element()
         if not hasattr(element, "_scale"):
             return False
@@ -80,7 +89,10 @@ class DataType(ObjectRef):
         return None if found is None else list(found)
 
     def setZeroPoints(self, zero_points: Sequence[int]) -> bool:
-        """Set the zero points; return whether the type has any."""
+        """Set the zero points, integers; an empty list is 0.
+
+        Returns whether the type has any; False means that it is not quantized, and nothing was set.
+        """
         element: Any = self._element()
         if not hasattr(element, "_zero_points"):
             return False

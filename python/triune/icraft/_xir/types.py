@@ -251,7 +251,14 @@ class NormalizedQuantizedType(QuantizedType):
 
 
 class TensorType(DataType, Concrete):
-    """What a tensor is: the type of its elements, its stored extents and what they mean."""
+    """What a tensor is: the type of its elements, its stored extents and what they mean.
+
+    Examples:
+        >>> from triune.icraft import xir
+        >>> image = xir.TensorType(xir.IntegerType.SInt8(), [1, 224, 224, 3], xir.Layout("NHWC"))
+        >>> image.shape, image.numElements(), image.bytes()
+        ([1, 224, 224, 3], 150528, 150528)
+    """
 
     type_key = "icraft::xir::TensorTypeNode"
     _fields: ClassVar[tuple[str, ...]] = ("_element_dtype", "_shape", "_layout", "_merged_distrs")

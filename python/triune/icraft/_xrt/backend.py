@@ -124,14 +124,21 @@ class Backend(ObjectRef):
     # ---- operations
 
     def getInitFunc(self, op: Operation) -> FInitOp | None:
-        """Return what gets an operation ready, None if nothing does."""
+        """Return what gets an operation ready, None if nothing does.
+
+        It is called once, with the operation and the backend, when the backend is applied.
+        """
         entry = registered(self, op)
         if entry is not None:
             return entry._init
         return self._init_func(op)
 
     def getForwardFunc(self, op: Operation) -> FForwardOp | None:
-        """Return what computes an operation, None if nothing does. Inputs that are parameters are not passed to it."""
+        """Return what computes an operation, None if nothing does.
+
+        It is called with the operation, a list of input tensors, in which parameters are left out, a list of the outputs to write
+        into, or an empty one, and the backend; it returns the list of outputs.
+        """
         if not self.defined():
             raise virtual(self, "getForwardFunc")
         entry = registered(self, op)

@@ -277,7 +277,7 @@ class BoardDevice(Device):
         return self._counter("layers")
 
     def calcTime(self) -> float:
-        """Return how many milliseconds the last run took, by the clock that is set."""
+        """Return how many milliseconds the last run took: its modelled cycles at the core's clock as it is set now."""
         cycles = self._counter("cycles")
         hertz: int = self._setting("core_hz")
         return cycles * 1000 / hertz

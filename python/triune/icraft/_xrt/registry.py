@@ -67,17 +67,24 @@ class BackendOpRegistry(Unpicklable):
             return [list(key) for key in sorted(_ENTRIES)]
 
     def set_init(self, f: FInitOp) -> BackendOpRegistry:
-        """Set what is called once for each operation when its backend is applied."""
+        """Set what is called once for each operation when its backend is applied, with the operation and the backend."""
         self._init = _callable("set_init", f)
         return self
 
     def set_forward(self, f: FForwardOp) -> BackendOpRegistry:
-        """Set what computes an operation. Without it the backend does not support the class."""
+        """Set what computes an operation. Without it the backend does not support the class.
+
+        It is called with the operation, a list of input tensors, in which parameters are left out, a list of the outputs to write
+        into, or an empty one, and the backend; it returns the list of outputs.
+        """
         self._forward = _callable("set_forward", f)
         return self
 
     def set_constraint(self, f: FOpConstraint) -> BackendOpRegistry:
-        """Set what says whether the backend takes an operation; without it it takes all of the class."""
+        """Set what says whether the backend takes an operation; without it it takes all of the class.
+
+        It is called with the operation and the backend, and returns a bool.
+        """
         self._constraint = _callable("set_constraint", f)
         return self
 

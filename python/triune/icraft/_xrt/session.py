@@ -202,7 +202,10 @@ class Session(ObjectRef):
         return self._view
 
     def backendBindings(self) -> dict[int, Backend]:
-        """Return which backend each operation is bound to, by the operation's number."""
+        """Return which backend each operation is bound to, by the operation's number.
+
+        Operations are those of the network, whether or not some are run as one.
+        """
         return {step.op.op_id: step.backend for step in self._plain}
 
     def getForwards(self) -> list[tuple[Operation, Backend, FForwardOp, list[int], list[int]]]:
@@ -237,7 +240,10 @@ class Session(ObjectRef):
         self._applied = True
 
     def enableTimeProfile(self, enable: bool) -> None:
-        """Take the time of every operation from now on, or stop."""
+        """Take the time of every operation from now on, or stop.
+
+        `timeProfileResults` has the times of the last run, in milliseconds.
+        """
         self._profiles = bool(enable)
         for backend in self._backends:
             backend.enableTimeProfile(enable)
@@ -260,11 +266,22 @@ class Session(ObjectRef):
         self._observers.set_dump(path if flag else None, format)
 
     def setPreCallBack(self, func: CallBack | None) -> None:
-        """Call `func` before every operation; None: nothing any more."""
+        """Call `func` before every operation; None: nothing any more.
+
+        It gets the session, the operation, its backend and an empty list, as there are no outputs yet.
+
+        Raises InternalError if it cannot be called.
+        """
         self._observers.before = _callback(func)
 
     def setPostCallBack(self, func: CallBack | None) -> None:
-        """Call `func` after every operation; None: nothing any more."""
+        """Call `func` after every operation; None: nothing any more.
+
+        It gets the session, the operation, its backend and the tensors that the operation made. Who looks into one has the
+        operations up to it run one by one (`forward`).
+
+        Raises InternalError if it cannot be called.
+        """
         self._observers.after = _callback(func)
 
     # ---- running

@@ -154,7 +154,7 @@ class Tensor(ObjectRef):
     # ---- what it is
 
     def dtype(self) -> TensorType:
-        """Return the type."""
+        """Return the type: that of the elements, with the scales of quantized ones, the shape and the layout."""
         return self._dtype
 
     def chunk(self) -> MemChunk:
@@ -166,7 +166,10 @@ class Tensor(ObjectRef):
         return self._offset
 
     def hasData(self) -> bool:
-        """Return whether there is memory for the data."""
+        """Return whether there is memory for the data.
+
+        A tensor of nothing but a type has none until `mallocOn` or `setData`.
+        """
         return self._chunk is not None
 
     def data(self) -> MemPtr:
@@ -240,20 +243,32 @@ class Tensor(ObjectRef):
         return self
 
     def setCheckFunc(self, check_func: CheckFunc) -> Self:
-        """Set what says whether the data is ready: until it does, the tensor is not."""
+        """Set what says whether the data is ready: until it does, the tensor is not.
+
+        `check_func` is given the device that the data lies on, and returns a bool. With None there is nothing to ask, and the
+        tensor is ready.
+
+        Raises InternalError if it cannot be called.
+        """
         self._check = _checked(check_func)
         self._ready = self._check is None
         return self
 
     def setReady(self, ready: bool) -> Self:
-        """Set whether the data is ready."""
+        """Set whether the data is ready.
+
+        Once True, the function of `setCheckFunc` is asked no more.
+        """
         self._ready = bool(ready)
         return self
 
     # ---- readiness
 
     def isReady(self) -> bool:
-        """Return whether the data is ready; what was set to check it is asked, once it says yes no more."""
+        """Return whether the data is ready.
+
+        The function of `setCheckFunc` is asked until it says yes, and no more then; `waitForReady` asks again and again.
+        """
         if not self._ready and self._check is not None and self._chunk is not None:
             self._ready = bool(self._check(self._device()))
         return self._ready
