@@ -78,6 +78,7 @@ __all__ = [
     "pack_model",
     "quantize_pad",
     "read_file",
+    "scale_pixels",
     "set_work_limit",
     "spread_pixels",
     "unpack_model",
@@ -671,6 +672,20 @@ def look_up_pad(
 ) -> npt.NDArray[Any]: ...
 def spread_pixels(
     picture: npt.NDArray[np.uint8], tables: npt.NDArray[Any], out: npt.NDArray[Any], last: bool = False
+) -> None: ...
+def scale_pixels(
+    picture: npt.NDArray[np.uint8] | tuple[object, object],
+    extents: tuple[int, int],
+    part: tuple[float, float, float, float],
+    size: tuple[int, int],
+    filter: str,
+    tables: npt.NDArray[Any],
+    out: npt.NDArray[Any],
+    *,
+    last: bool = False,
+    reverse: bool = False,
+    origin: tuple[int, int] = (0, 0),
+    down_first: bool = False,
 ) -> None: ...
 def depad_dequantize(
     out: npt.NDArray[np.int8] | npt.NDArray[np.uint8],

@@ -225,40 +225,36 @@ fn polynomial(x: f32, [a, b, c, d, e, f, g, h]: [f32; 8]) -> f32 {
     high.mul_add(square * square, low)
 }
 
+/// (erf x − x) / x in x², up to 1.
+pub(crate) const ERF_NEAR: [f32; 8] = [
+    -9.641_516_04e-6,
+    1.125_694_76e-4,
+    -8.482_828_85e-4,
+    5.220_945_46e-3,
+    -2.686_540_04e-2,
+    1.128_378_21e-1,
+    -3.761_263_79e-1,
+    1.283_791_66e-1,
+];
+
+/// −ln erfc, from 1 to 4.
+pub(crate) const ERF_FAR: [f32; 8] = [
+    2.169_763_87e-5,
+    -4.414_729_19e-4,
+    4.205_286_04e-3,
+    -2.521_034_14e-2,
+    1.084_221_01e-1,
+    6.332_163_81e-1,
+    1.129_580_26,
+    -1.884_677_77e-4,
+];
+
 /// The error function.
 #[inline(always)]
 pub(crate) fn erf(x: f32) -> f32 {
     let t = x.abs();
-    let z = x * x;
-    let p = polynomial(
-        z,
-        [
-            -9.641_516_04e-6,
-            1.125_694_76e-4,
-            -8.482_828_85e-4,
-            5.220_945_46e-3,
-            -2.686_540_04e-2,
-            1.128_378_21e-1,
-            -3.761_263_79e-1,
-            1.283_791_66e-1,
-        ],
-    );
-    let near = x.mul_add(p, x);
-    // 1 − e^−q(t), q a fit of −ln erfc.
-    let t = min(t, 4.0);
-    let q = polynomial(
-        t,
-        [
-            2.169_763_87e-5,
-            -4.414_729_19e-4,
-            4.205_286_04e-3,
-            -2.521_034_14e-2,
-            1.084_221_01e-1,
-            6.332_163_81e-1,
-            1.129_580_26,
-            -1.884_677_77e-4,
-        ],
-    );
+    let near = x.mul_add(polynomial(x * x, ERF_NEAR), x);
+    let q = polynomial(min(t, 4.0), ERF_FAR);
     // What becomes of NaN is not taken.
     let far = (1.0 - exp_of_middling(-q)).copysign(x);
     if t > 1.0 { far } else { near }
@@ -337,9 +333,9 @@ pub(crate) fn fast_tanh(x: f32) -> f32 {
 /// x/(1 + |x|).
 #[inline(always)]
 pub(crate) fn softsign(x: f32) -> f32 {
-    let t = x.abs();
-    // 1 − 1/(1 + |x|) where the quotient would be of infinities.
-    if t == f32::INFINITY { x.signum() } else { x / (1.0 + t) }
+    // Of infinities it would be none; of the largest number, to which 1 adds nothing, it is 1.
+    let x = min(max(x, f32::MIN), f32::MAX);
+    x / (1.0 + x.abs())
 }
 
 /// −1, 0 or 1; NaN for NaN.

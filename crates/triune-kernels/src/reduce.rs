@@ -584,21 +584,7 @@ pub fn arg_reduce<T: Reducible, I: IndexType>(
         let mut places = [0; BLOCK];
         let places = &mut places[..results];
         if results == 1 && stride == 1 && len > LANES {
-            // Columns of a matrix of as many as there are lanes; the rest of the row is one column more.
-            let whole = len / LANES * LANES;
-            let mut lanes = [0; LANES];
-            scan(level, x, whole / LANES, LANES, 1, &mut lanes);
-            let columns = lanes.iter().enumerate().map(|(lane, &row)| row as usize * LANES + lane);
-            let mut best = 0;
-            for (index, place) in columns.chain(whole..len).enumerate() {
-                let (own, other) = (x[place], x[best]);
-                let first = index == 0 || beats(largest, own, other);
-                let equal = !beats(largest, other, own) && (place > best) == last;
-                if first || equal {
-                    best = place;
-                }
-            }
-            places[0] = best as u32;
+            places[0] = place_of(level, largest, last, &x[..len]) as u32;
         } else {
             scan(level, x, len, stride, step, places);
         }
@@ -615,6 +601,71 @@ pub fn arg_reduce<T: Reducible, I: IndexType>(
 #[inline(always)]
 fn beats<T: Reducible>(largest: bool, x: T, other: T) -> bool {
     (if largest { x > other } else { x < other }) || x.is_nan() && !other.is_nan()
+}
+
+/// Where the best element of a row is, the first or the last of equal ones: its value first, then the place, in vectors both.
+fn place_of<T: Reducible>(level: Level, largest: bool, last: bool, x: &[T]) -> usize {
+    let mut best = x[0];
+    for part in spans(x.len(), 1) {
+        let own = best_of(level, largest, &x[part]);
+        best = if beats(largest, own, best) { own } else { best };
+    }
+    let is_best = |x: &T| *x == best || x.is_nan() && best.is_nan();
+    let mut groups = x.chunks(GROUP).enumerate();
+    let has_best = |(_, group): &(usize, &[T])| contains(level, group, best);
+    let found = if last { groups.rfind(has_best) } else { groups.find(has_best) };
+    // Nothing is found where the work was stopped.
+    let (index, group) = found.unwrap_or((0, x));
+    let place = if last { group.iter().rposition(is_best) } else { group.iter().position(is_best) };
+    index * GROUP + place.unwrap_or(0)
+}
+
+/// Elements that are looked through at once.
+const GROUP: usize = 256;
+
+multiversion! {
+    /// The best of some elements, NaN where one of them is.
+    fn best_of[T: Reducible](largest: bool, x: &[T]) -> T {
+        const SIDE_BY_SIDE: usize = 2 * LANES;
+        let (groups, rest) = x.as_chunks::<SIDE_BY_SIDE>();
+        let mut bests = [x[0]; SIDE_BY_SIDE];
+        let mut has_nan = false;
+        // One loop each, so that nothing is asked within.
+        macro_rules! search {
+            ($operator:tt) => {
+                for group in groups {
+                    for (best, &x) in bests.iter_mut().zip(group) {
+                        *best = if x $operator *best { x } else { *best };
+                    }
+                    has_nan |= group.iter().fold(false, |any, x| any | x.is_nan());
+                }
+            };
+        }
+        if largest {
+            search!(>);
+        } else {
+            search!(<);
+        }
+        if has_nan && let Some(nan) = x.iter().find(|x| x.is_nan()) {
+            return *nan;
+        }
+        let mut best = x[0];
+        for &x in bests.iter().chain(rest) {
+            best = if beats(largest, x, best) { x } else { best };
+        }
+        best
+    }
+}
+
+multiversion! {
+    /// Whether one of some elements is the best one.
+    fn contains[T: Reducible](x: &[T], best: T) -> bool {
+        if best.is_nan() {
+            x.iter().fold(false, |any, x| any | x.is_nan())
+        } else {
+            x.iter().fold(false, |any, x| any | (*x == best))
+        }
+    }
 }
 
 /// For each of neighbouring columns, `step` apart, which of `len` rows has its best element.

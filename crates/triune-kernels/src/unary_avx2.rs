@@ -4,17 +4,18 @@
 //! so far ahead that it would find enough to do meanwhile.
 
 use std::arch::x86_64::{
-    __m256, __m256i, _CMP_LE_OQ, _mm256_add_epi32, _mm256_add_ps, _mm256_and_ps, _mm256_andnot_ps,
-    _mm256_castps_si256, _mm256_castsi256_ps, _mm256_cmp_ps, _mm256_div_ps, _mm256_fmadd_ps, _mm256_loadu_ps,
-    _mm256_min_ps, _mm256_movemask_ps, _mm256_mul_ps, _mm256_or_ps, _mm256_set1_epi32, _mm256_set1_ps,
-    _mm256_slli_epi32, _mm256_storeu_ps, _mm256_sub_ps, _mm256_xor_ps,
+    __m256, __m256i, _CMP_GT_OQ, _CMP_LE_OQ, _mm256_add_epi32, _mm256_add_ps, _mm256_and_ps,
+    _mm256_andnot_ps, _mm256_blendv_ps, _mm256_castps_si256, _mm256_castsi256_ps, _mm256_cmp_ps,
+    _mm256_div_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_min_ps, _mm256_movemask_ps, _mm256_mul_ps,
+    _mm256_or_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setzero_ps, _mm256_slli_epi32, _mm256_storeu_ps,
+    _mm256_sub_ps, _mm256_xor_ps,
 };
 use std::array::from_fn;
-use std::f32::consts::LOG2_E;
+use std::f32::consts::{FRAC_1_SQRT_2, LOG2_E};
 
 use triune_tensor::function::UnaryKind;
 
-use crate::math::{self, EXP, FLAT, LN2_HIGH, LN2_LOW, MIDDLING, ROUNDER};
+use crate::math::{self, ERF_FAR, ERF_NEAR, EXP, FLAT, LN2_HIGH, LN2_LOW, MIDDLING, ROUNDER};
 
 /// Vectors side by side.
 const SEVERAL: usize = 4;
@@ -107,6 +108,62 @@ fn tanh(x: Several) -> Several {
     })
 }
 
+/// As `math::polynomial`, which see.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn polynomial(x: Several, factors: &[f32; 8]) -> Several {
+    let squares: Several = from_fn(|i| _mm256_mul_ps(x[i], x[i]));
+    let pair = |first: usize| -> Several {
+        let [high, low] = [factors[first], factors[first + 1]].map(|factor| _mm256_set1_ps(factor));
+        from_fn(|i| _mm256_fmadd_ps(x[i], high, low))
+    };
+    let four = |first: usize| -> Several {
+        let (high, low) = (pair(first), pair(first + 2));
+        from_fn(|i| _mm256_fmadd_ps(high[i], squares[i], low[i]))
+    };
+    let (high, low) = (four(0), four(4));
+    from_fn(|i| _mm256_fmadd_ps(high[i], _mm256_mul_ps(squares[i], squares[i]), low[i]))
+}
+
+/// As `math::erf`, which see.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn erf(x: Several) -> Several {
+    let (one, sign) = (_mm256_set1_ps(1.0), _mm256_set1_ps(-0.0));
+    // What becomes of NaN is not taken.
+    let limited: Several = from_fn(|i| _mm256_min_ps(_mm256_andnot_ps(sign, x[i]), _mm256_set1_ps(4.0)));
+    let q = polynomial(limited, &ERF_FAR);
+    let e = exp_of_middling(q.map(|q| _mm256_xor_ps(q, sign)));
+    let far: Several = from_fn(|i| _mm256_or_ps(_mm256_sub_ps(one, e[i]), _mm256_and_ps(sign, x[i])));
+    let p = polynomial(from_fn(|i| _mm256_mul_ps(x[i], x[i])), &ERF_NEAR);
+    from_fn(|i| {
+        let is_far = _mm256_cmp_ps::<_CMP_GT_OQ>(_mm256_andnot_ps(sign, x[i]), one);
+        _mm256_blendv_ps(_mm256_fmadd_ps(x[i], p[i], x[i]), far[i], is_far)
+    })
+}
+
+/// As `math::gelu`.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn gelu(x: Several) -> Several {
+    let e = erf(x.map(|x| _mm256_mul_ps(x, _mm256_set1_ps(FRAC_1_SQRT_2))));
+    from_fn(|i| {
+        let half = _mm256_mul_ps(_mm256_set1_ps(0.5), x[i]);
+        _mm256_mul_ps(half, _mm256_add_ps(_mm256_set1_ps(1.0), e[i]))
+    })
+}
+
+/// As `math::gated`, which see.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn gated(x: Several, alpha: f32, beta: f32) -> Several {
+    let (factor, offset) = (_mm256_set1_ps(beta), _mm256_set1_ps(alpha));
+    x.map(|x| {
+        let square = if beta == 0.0 { _mm256_setzero_ps() } else { _mm256_mul_ps(x, x) };
+        _mm256_mul_ps(x, _mm256_fmadd_ps(factor, square, offset))
+    })
+}
+
 /// y = f(x) by several vectors where it serves all of them, element by element where not.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
@@ -145,6 +202,12 @@ pub(crate) fn apply(kind: UnaryKind, x: &[f32], y: &mut [f32]) -> bool {
             each(x, y, |x| are_middling(x), |x| times(x, sigmoid_of_middling(x)), general);
         }
         UnaryKind::Tanh => each(x, y, |_| true, |x| tanh(x), math::tanh),
+        UnaryKind::Erf => each(x, y, |_| true, |x| erf(x), math::erf),
+        UnaryKind::Gelu => each(x, y, |_| true, |x| gelu(x), math::gelu),
+        UnaryKind::Gate { alpha, beta } => {
+            let quick = |x: Several| times(x, sigmoid_of_middling(gated(x, alpha, beta)));
+            each(x, y, |x| are_middling(gated(x, alpha, beta)), quick, |x| math::gate(x, alpha, beta));
+        }
         _ => return false,
     }
     true

@@ -96,7 +96,7 @@ fn patterns(py: Python<'_>, dtype: DType) -> Bound<'_, PyArrayDescr> {
 }
 
 /// A Python tuple's spelling of a shape.
-fn tuple(shape: &[usize]) -> String {
+pub(crate) fn tuple(shape: &[usize]) -> String {
     match shape {
         [one] => format!("({one},)"),
         all => format!("({})", all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),

@@ -27,6 +27,7 @@ mod logic;
 mod model_file;
 mod onnx;
 mod package;
+mod pixels;
 mod placement;
 mod remote;
 mod report;
@@ -79,6 +80,8 @@ mod native {
     #[pymodule_export]
     use super::package::{Package, TensorIo, compile};
     #[pymodule_export]
+    use super::pixels::{scale_pixels, spread_pixels};
+    #[pymodule_export]
     use super::placement::Placement;
     #[pymodule_export]
     use super::remote::BoardServer;
@@ -87,7 +90,7 @@ mod native {
     #[pymodule_export]
     use super::session::{Cancel, Session};
     #[pymodule_export]
-    use super::tensor_info::{depad_dequantize, look_up_pad, quantize_pad, spread_pixels};
+    use super::tensor_info::{depad_dequantize, look_up_pad, quantize_pad};
     #[pymodule_export]
     use super::timeline::Timeline;
     #[pymodule_export]

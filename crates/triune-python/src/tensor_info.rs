@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use numpy::{PyArrayDyn, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use triune::internals::{
-    kernels::{self, Channels, Isa, Pool, Q8, TensorPad},
+    kernels::{self, Isa, Pool, Q8, TensorPad},
     tensor::DType,
 };
 
@@ -70,45 +70,6 @@ pub(crate) fn look_up_pad<'py>(
     let source = Input::new("src", array)?;
     let x = source.bytes()?;
     fill(py, dtype, &shape, |y| pad.quantize_u8(Isa::best(), table, x, y, &POOL))
-}
-
-/// Turns a C-contiguous uint8 picture (H, W, C) into elements, through a table of 256 per channel: `tables` (C, 256), and `out`
-/// (C, H, W), or with `last` (H, W, C), are C-contiguous arrays of one dtype: float32, int8 or uint8.
-///
-/// Raises `ArgumentError` if an array does not fit.
-#[pyfunction]
-#[pyo3(signature = (picture, tables, out, last=false))]
-pub(crate) fn spread_pixels(
-    py: Python<'_>,
-    picture: &Bound<'_, PyAny>,
-    tables: &Bound<'_, PyAny>,
-    out: &Bound<'_, PyAny>,
-    last: bool,
-) -> PyResult<()> {
-    let source = array::check("picture", picture, DType::U8, None)?;
-    let &[height, width, channels] = source.shape() else {
-        return Err(error::argument(format!("picture: expected (H, W, C), got {} axes", source.ndim())));
-    };
-    let dtype = [DType::F32, DType::I8, DType::U8]
-        .into_iter()
-        .find(|&dtype| array::check("out", out, dtype, None).is_ok())
-        .unwrap_or(DType::F32);
-    let shape = if last { [height, width, channels] } else { [channels, height, width] };
-    let out = array::check("out", out, dtype, Some(&shape))?;
-    let tables = array::check("tables", tables, dtype, Some(&[channels, 256]))?;
-    let order = if last { Channels::Last } else { Channels::First };
-    let (source, tables) = (Input::new("picture", source)?, Input::new("tables", tables)?);
-    let mut target = Output::new("out", out)?;
-    let (x, entries, y) = (source.bytes()?, tables.bytes()?, target.bytes()?);
-    // By bit patterns: what they mean does not matter here.
-    if dtype == DType::F32 {
-        let tables: Vec<[u32; 256]> = entries.chunks_exact(1024).map(bytemuck::pod_read_unaligned).collect();
-        let y = bytemuck::try_cast_slice_mut(y).map_err(|e| error::argument(format!("out: {e}")))?;
-        error::detached(py, || kernels::pixels(&tables, order, x, y))?.map_err(|e| wrong(&e))
-    } else {
-        let tables: Vec<[u8; 256]> = entries.chunks_exact(256).map(bytemuck::pod_read_unaligned).collect();
-        error::detached(py, || kernels::pixels(&tables, order, x, y))?.map_err(|e| wrong(&e))
-    }
 }
 
 /// Removes the padding of a C-contiguous int8 or uint8 array and dequantizes: f32(q − `zero_point`) · scale. Returns a float32

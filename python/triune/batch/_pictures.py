@@ -20,6 +20,8 @@ from triune._files import UnreadableItem, opened
 from triune._text import short
 from triune.errors import ArgumentError, FileError
 
+from ._scaling import Scaling, extents_of
+
 if TYPE_CHECKING:
     from PIL import Image
 
@@ -131,7 +133,7 @@ class Preprocess:
     """How pixels lie in arrays of uint8: (H, W, 3), for ``gray8`` (H, W) or (H, W, 1), for ``yuyv`` (H, W, 2). Files say it
     themselves."""
     filter: Literal["nearest", "bilinear", "bicubic", "lanczos"] = "bilinear"
-    """How pixels are interpolated, by Pillow, which takes all pixels into account when a picture shrinks."""
+    """How pixels are interpolated, with Pillow's bits: all pixels are taken into account when a picture shrinks."""
     reducing_gap: float | None = None
     """Decode JPEGs at a half, quarter or eighth as long as they stay so many times as large as the result. Faster, and with 2 or
     more hard to tell from all pixels; None decodes all."""
@@ -247,15 +249,19 @@ class Preprocess:
     def fill_in(self, source: Any, frame: Frame, out: npt.NDArray[Any]) -> None:
         """Do what `write` does, with errors that do not name the picture."""
         pixels = self._exact(source, frame)
-        if pixels is None:
-            pixels = self._pixels(source, frame)
-        if self.color == "bgr" and frame.channels == 3:
-            pixels = np.ascontiguousarray(pixels[..., ::-1])
         if frame.channels == 2:
+            if pixels is None:
+                whole = Frame(frame.name, 3, frame.height, frame.width, "uint8", True)
+                pixels = np.empty(whole.shape, np.uint8)
+                self._draw(source, whole, np.tile(np.arange(256, dtype=np.uint8), (3, 1)), pixels)
             # Four bytes for two pixels: what the core spreads has one or three channels.
             out[...] = _tables(self, frame)[0][_pairs(pixels)]
-            return
-        _native.spread_pixels(pixels, _tables(self, frame), out, frame.last)
+        elif pixels is None:
+            self._draw(source, frame, _tables(self, frame), out)
+        else:
+            if self.color == "bgr" and frame.channels == 3:
+                pixels = np.ascontiguousarray(pixels[..., ::-1])
+            _native.spread_pixels(pixels, _tables(self, frame), out, frame.last)
 
     def check(self, frame: Frame) -> None:
         """Check that there are as many means as channels, and the numbers fit the input. Raises ArgumentError."""
@@ -284,36 +290,48 @@ class Preprocess:
             return _unpaired(array)
         return array[..., ::-1] if channels == 3 else array
 
-    def _pixels(self, source: Any, frame: Frame) -> npt.NDArray[np.uint8]:
-        """Return the picture at its size: uint8, (H, W, C)."""
+    def _draw(self, source: Any, frame: Frame, tables: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
+        """Write the picture at its size, through the tables."""
         try:
             from PIL import Image
         except ImportError:
             raise ImportError("images need the extra 'images': pip install 'triune[images]'") from None
-        mode = "L" if frame.channels == 1 else "RGB"
+        array = self._direct(source, frame)
+        if array is not None:
+            self._scale(array, frame, tables, out)
+            return
         try:
             if isinstance(source, Image.Image):
-                scaled = self._scaled(source, mode, frame)
+                self._convert(source, frame, tables, out)
             elif isinstance(source, bytes | bytearray | memoryview):
                 with Image.open(io.BytesIO(source)) as picture:
-                    scaled = self._scaled(picture, mode, frame)
+                    self._convert(picture, frame, tables, out)
             elif isinstance(source, np.ndarray):
                 array = self._unpacked(source)
                 array = array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else np.ascontiguousarray(array)
-                scaled = self._scaled(Image.fromarray(array), mode, frame)
+                self._convert(Image.fromarray(array), frame, tables, out)
             else:
                 with opened(source) as file, Image.open(file) as picture:
-                    scaled = self._scaled(picture, mode, frame)
+                    self._convert(picture, frame, tables, out)
         except (ArgumentError, FileError):
             raise
         except Exception as error:
             # Decoders raise OSError, SyntaxError, ValueError and their own, and seldom name the file.
             raise ArgumentError(f"not an image that can be read: {_reason(error, source)}") from None
-        return np.asarray(scaled, np.uint8).reshape(frame.height, frame.width, -1)
 
-    def _scaled(self, picture: Image.Image, mode: str, frame: Frame) -> Image.Image:
-        from PIL import Image
+    def _direct(self, source: Any, frame: Frame) -> npt.NDArray[np.uint8] | None:
+        """Return an array whose channels are the input's as it is."""
+        if type(source) is not np.ndarray or source.dtype != np.uint8 or not source.size:
+            return None
+        array = self._unpacked(source)
+        if array.ndim == 2:
+            array = array[..., None]
+        if array.ndim != 3 or array.shape[2] not in ((1,) if frame.channels == 1 else (3, 4)):
+            return None
+        return np.ascontiguousarray(array)
 
+    def _convert(self, picture: Image.Image, frame: Frame, tables: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
+        mode = "L" if frame.channels == 1 else "RGB"
         size = (frame.width, frame.height)
         if self.reducing_gap is not None:
             # Of the whole picture, so that what is cut out of it is large enough.
@@ -322,15 +340,26 @@ class Preprocess:
             gap = self.reducing_gap
             picture.draft(mode, (math.ceil(size[0] * factors[0] * gap), math.ceil(size[1] * factors[1] * gap)))
         picture = eight_bits(picture)
-        if picture.mode != mode:
-            picture = picture.convert(mode)
-        how = getattr(Image.Resampling, self.filter.upper())
-        if self.fit != "pad":
-            return picture.resize(size, how, box=self._box(picture.size, size))
-        inner, place = self._inner(picture.size, size)
-        whole = Image.new(mode, size, self.fill if mode == "L" else (self.fill,) * 3)
-        whole.paste(picture.resize(inner, how), place)
-        return whole
+        self._scale(picture if picture.mode == mode else picture.convert(mode), frame, tables, out)
+
+    def _scale(
+        self,
+        picture: Image.Image | npt.NDArray[np.uint8],
+        frame: Frame,
+        tables: npt.NDArray[Any],
+        out: npt.NDArray[Any],
+    ) -> None:
+        extents = extents_of(picture)
+        size = (frame.width, frame.height)
+        inner, (left, top) = size, (0, 0)
+        if self.fit == "pad":
+            inner, (left, top) = self._inner(extents, size)
+            around = tables[:, self.fill]
+            if inner != size:
+                out[...] = around if frame.last else around[:, None, None]
+        box = self._box(extents, size)
+        reverse = self.color == "bgr" and frame.channels == 3
+        Scaling(self.filter, box, inner, tables, frame.last, reverse, (top, left)).write(picture, out)
 
     def _inner(self, size: tuple[int, int], target: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]]:
         """Return how large a padded picture becomes, and where it lies."""

@@ -20,6 +20,7 @@ mod reduce;
 mod refuses;
 mod refuses_lengths;
 mod refuses_products;
+mod resample;
 mod running;
 mod softmax_resize;
 mod tables;
