@@ -66,8 +66,40 @@ def test_a_second_model_works_on_parts(tmp_path: Path) -> None:
     np.testing.assert_array_equal(part.results[0], picture[10:30, 20:60])
     with pytest.raises(TypeError, match="no picture is known"):
         op.crop_roi(property="bbox")(op.DetectedObject(bbox=whole))
-    with op.frame_context(picture), pytest.raises(ValueError, match="no extent"):
-        op.crop_roi(property="bbox")(op.DetectedObject(bbox=op.BBox(0.5, 0.5, 0.5, 0.9)))
+    with op.frame_context(picture), pytest.raises(ValueError, match="ends before it begins"):
+        op.crop_roi(property="bbox")(op.DetectedObject(bbox=op.BBox(0.5, 0.5, 0.4, 0.9)))
+
+
+@pytest.mark.parametrize(
+    ("box", "place"),
+    [
+        ((0.5, 0.5, 0.5, 0.9), np.s_[20:36, 40:41]),
+        ((1, 0, 1, 1), np.s_[0:40, 79:80]),
+        ((0, 1, 1, 1), np.s_[39:40, 0:80]),
+        ((1, 1, 1, 1), np.s_[39:40, 79:80]),
+        ((0, 0, 0, 0), np.s_[0:1, 0:1]),
+        ((0.5, 0.5, 0.501, 0.501), np.s_[20:21, 40:41]),
+    ],
+)
+def test_a_part_has_one_pixel_at_least(box: tuple[float, float, float, float], place: Any) -> None:
+    picture = np.random.default_rng(6).integers(0, 256, (40, 80, 3), np.uint8)
+    with op.frame_context(picture):
+        part = op.crop_roi(property="bbox")(op.DetectedObject(bbox=op.BBox(*box)))
+    np.testing.assert_array_equal(part, picture[place])
+
+
+def test_what_is_found_on_an_edge_is_classified() -> None:
+    # What lies in the letterbox's border comes back as a box on the picture's edge.
+    picture = np.random.default_rng(7).integers(0, 256, (40, 80, 3), np.uint8)
+    rows = lambda _: np.array([[2, 2, 6, 8, 0.9, 1], [0, 0, 16, 3, 0.8, 0]], np.float32)  # noqa: E731
+    found = op.seq(
+        op.letterbox(16, 16),
+        rows,
+        op.to_image_space(),
+        op.ax_detection(),
+        op.for_each("parts", op.crop_roi(property="bbox"), op.resize(width=4, height=4), op.to_tensor()),
+    )(picture)
+    assert [part.shape for part in found.parts] == [(3, 4, 4)] * 2
 
 
 def test_geometry_goes_back_through_several_operators() -> None:

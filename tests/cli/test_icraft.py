@@ -170,6 +170,22 @@ def test_passes_put_logic_in(write: Write) -> None:
         assert main(["icraft", "adapt", str(file), "--pass_on", wrong]) != 0, said
 
 
+def test_what_is_for_a_wl170_is_refused_with_the_reason(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    for target in ("wolong", "WL170"):
+        file = write("BUYI")
+        file.write_text(file.read_text().replace('"BUYI"', f'"{target}"'))
+        assert main(["icraft", "generate", str(file)]) != 0
+        assert "target: there is no WL170 (Wolong)" in capsys.readouterr().err
+    file = write("BUYI")
+    assert main(["icraft", "parse", str(file)]) == 0
+    Path("run.toml").write_text(
+        '[run]\nnetwork = "digits"\njr_path = "json&raw"\nbackends = "WL170,axi://wl170;Host"\n'
+        'json = "json&raw/digits_parsed.json"\nraw = "json&raw/digits_parsed.raw"\n'
+    )
+    assert main(["icraft", "run", "run.toml"]) != 0
+    assert "[run] backends: there is no WL170" in capsys.readouterr().err
+
+
 def test_options_of_quantization(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     results = {}
     for saturation in ("kld", "ems", "null"):

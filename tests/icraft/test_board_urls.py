@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from xir_networks import small
 
+from triune.icraft import xrt
 from triune.icraft._xrt.url import parse
 from triune.icraft.xir import InternalError
-from triune.icraft.xrt import BuyiDevice, Device, ZG330Device
+from triune.icraft.xrt import BuyiDevice, Device, HostDevice, Session, ZG330Device
 
 
 @pytest.mark.parametrize(
@@ -53,6 +55,7 @@ def test_parts_of_a_url() -> None:
         ("pcie://zg330", r"no protocol 'pcie'; there are axi, sim, mock, socket"),
         ("axi://zg331", r"no device 'zg331'; there are .*zg330"),
         ("axi://", r"no device ''"),
+        ("socket://wl170@192.168.1.2:9981", r"there is no WL170 \(Wolong\): its operators.* are not published"),
         ("zg330", r"is no URL"),
         ("axi:zg330", r"is no URL"),
         ("axi://ql100aiu?clock=5", r"axi has no parameter 'clock'; it has npu, dma"),
@@ -72,3 +75,19 @@ def test_what_is_wrong_with_a_url_is_named(url: str, said: str) -> None:
         Device.Open(url)
     with pytest.raises(TypeError, match="url: a str is needed, not 5"):
         Device.Open(5)  # type: ignore[arg-type]
+
+
+def test_programs_of_a_wl170_are_told_why_there_is_none() -> None:
+    from triune.icraft import wl170backend
+    from triune.icraft.host_backend import HostBackend
+
+    assert wl170backend.__all__ == ["OcmOptMethod", "WL170Backend"]
+    network = small()
+    # A program that can do without may import it.
+    backends, devices = [wl170backend.WL170Backend, HostBackend], [HostDevice.Default()] * 2
+    with pytest.raises(InternalError, match=r"WL170Backend: there is no WL170 .* compile for zg330 or buyi"):
+        Session.Create(backends, network.view(0), devices)
+    with pytest.raises(AttributeError, match=r"no attribute 'WL170Device': there is no WL170"):
+        xrt.WL170Device  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no attribute 'WL171Device'$"):
+        xrt.WL171Device  # noqa: B018

@@ -449,11 +449,11 @@ def test_what_an_operator_raises_comes_through() -> None:
 def test_an_unknown_operator_is_not_supported() -> None:
     network = chain()
     backend = Backend.Create(HostBackend, network.view(0), HostDevice.Default())
-    op = added(network, 0, network[0][0], key="customop::SegPost")
+    op = added(network, 0, network[0][0], key="customop::Stitch")
     assert not backend.isOpSupported(op)
     assert backend.getForwardFunc(op) is None
     for wrong in (lambda: backend.initOp(op), lambda: backend.forwardOp(op, [x()])):
-        with pytest.raises(InternalError, match=r"SegPost\): HostBackend does not compute it"):
+        with pytest.raises(InternalError, match=r"Stitch\): HostBackend does not compute it"):
             wrong()
 
 

@@ -2,7 +2,7 @@
 
 `import triune.compat.axelera` makes `axelera.runtime` importable, and `axelera.types` where the vendor's own is not installed;
 `import triune.compat.megenginelite` `megenginelite`; `import triune.compat.icraft` `icraft.xir` and `xir`, and so for `xrt`,
-`host_backend`, `zg330backend` and `buyibackend` (`buyi_backend`).
+`host_backend`, `zg330backend`, `buyibackend` (`buyi_backend`) and `wl170backend`, whose backend says why it is not there.
 ``python -m triune compat run program.py`` does all of it and runs the program.
 """
 

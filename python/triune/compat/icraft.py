@@ -1,5 +1,5 @@
-"""Importing this makes `icraft.xir`, `icraft.xrt`, `icraft.host_backend`, `icraft.zg330backend` and `icraft.buyibackend`
-importable, and the same without ``icraft.``.
+"""Importing this makes `icraft.xir`, `icraft.xrt`, `icraft.host_backend`, `icraft.zg330backend`, `icraft.buyibackend` and
+`icraft.wl170backend` importable, and the same without ``icraft.``.
 
 Raises ImportError if something else of one of these names is installed; see `triune.compat.install`.
 """

@@ -42,3 +42,13 @@ __all__ = [
 ADDR = PtrType.ADDR
 BOTH = PtrType.BOTH
 CPTR = PtrType.CPTR
+
+
+def __getattr__(name: str) -> object:
+    """Say why a device is not there that programs for newer tools ask for."""
+    text = f"module {__name__!r} has no attribute {name!r}"
+    if name == "WL170Device":
+        from triune.icraft._xrt.wl170 import WHY
+
+        text = f"{text}: {WHY}"
+    raise AttributeError(text, name=name)

@@ -149,6 +149,10 @@ class Configuration:
         if len({_TARGETS.get(one, one) for one in said}) > 1:
             raise ArgumentError(f"{self.file}: the sections' targets differ: {', '.join(sorted(said))}")
         (found,) = {_TARGETS.get(one, one) for one in said}
+        if found in ("wolong", "wl170"):
+            from triune.icraft._xrt.wl170 import WHY
+
+            raise ArgumentError(f"{self.file}: target: {WHY}")
         if found not in _ENDS:
             raise ArgumentError(f"{self.file}: target: expected BUYI or zhuge, got {found!r}")
         return found

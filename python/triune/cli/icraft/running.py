@@ -64,6 +64,10 @@ def _session(configuration: Configuration, network: Network, text: str) -> Sessi
     backends, devices = [], []
     for part in filter(None, (one.strip() for one in text.split(";"))):
         name, _, url = (word.strip() for word in part.partition(","))
+        if name.upper() in ("WL170", "WL"):
+            from triune.icraft._xrt.wl170 import WHY
+
+            raise ArgumentError(f"{configuration.file}: [run] backends: {WHY}")
         if name.upper() not in kinds:
             raise ArgumentError(f"{configuration.file}: [run] backends: {name!r} is none of BY, ZG330, Host")
         backends.append(kinds[name.upper()])

@@ -14,7 +14,7 @@ from triune import _fork, _native
 from triune._text import short
 from triune.icraft._npu.chunks import PAGE, check_chunk
 from triune.icraft._npu.log import write_log
-from triune.icraft._npu.logic import det_post, image_make, set_up_image_make
+from triune.icraft._npu.logic import beside, det_post, image_make, set_up_image_make
 from triune.icraft._npu.merge import merged_operation
 from triune.icraft._npu.network import Hard, hard_network
 from triune.icraft._npu.placement import Fault, Placement, Requests, share_chip
@@ -26,7 +26,7 @@ from triune.icraft._xir.objects import ObjectRef
 from triune.icraft._xrt.backend import Backend, operation_name, view_of
 from triune.icraft._xrt.device import Device, HostDevice
 from triune.icraft._xrt.errors import BACKEND, DEVICE, ORDER, RANGE, NotSupported, failure
-from triune.icraft._xrt.logic import unknown_logic
+from triune.icraft._xrt.logic import SEG_POST, WARP_AFFINE, unknown_logic
 from triune.icraft._xrt.turn import turn
 
 if TYPE_CHECKING:
@@ -232,6 +232,8 @@ class NpuBackend(Backend):
     def _forward_func(self, op: Operation) -> FForwardOp | None:
         if self._is_logic(op):
             key = op.typeKey()
+            if key in (WARP_AFFINE, SEG_POST):
+                return beside
             return image_make if key == self._image_make else det_post if key == self._det_post else _explain
         return _forward if self._is_own(op) else None
 

@@ -10,7 +10,7 @@ from triune.icraft._xir.errors import InternalError
 from triune.icraft._xrt.backend import operands, operation_name
 from triune.icraft._xrt.check import check_tensor
 from triune.icraft._xrt.errors import BACKEND, DEVICE, ORDER, RANGE, NotSupported, failure
-from triune.icraft._xrt.logic import Candidates, Picture, rows_type
+from triune.icraft._xrt.logic import WARP_AFFINE, Candidates, Picture, rows_type
 from triune.icraft._xrt.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from triune.icraft._xir.operation import Operation
     from triune.icraft._xrt.memory import MemChunk
 
-__all__ = ["det_post", "image_make", "set_up_image_make"]
+__all__ = ["beside", "det_post", "image_make", "set_up_image_make"]
 
 _FEED: Final = 0x1_000C_0000
 _IMAGE: Final = 0x1_0000_0400
@@ -59,6 +59,14 @@ def _ready(backend: NpuBackend, op: Operation) -> None:
             f"{operation_name(op)}: {port.url!r} has memory only and cannot forward; open a board, or dump a snapshot here and "
             "run that on a board",
         )
+
+
+def beside(op: Operation, inputs: list[Tensor], outputs: list[Tensor], backend: Any) -> list[Tensor]:
+    """Compute `WarpAffine` or `SegPost` as the host does: the board has no model of their logic's time."""
+    from triune.icraft._host.logic import seg_post, warp_affine
+
+    _ready(backend, op)
+    return (warp_affine if op.typeKey() == WARP_AFFINE else seg_post)(op, inputs, outputs, backend)
 
 
 def _operands(op: Operation, inputs: Sequence[Tensor]) -> None:

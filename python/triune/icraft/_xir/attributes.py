@@ -24,7 +24,7 @@ from triune.icraft._xir.values import Params
 if TYPE_CHECKING:
     from triune.icraft._xir.codec import Reader
 
-__all__ = ["Attr", "Kind", "attr", "kinds"]
+__all__ = ["Attr", "Kind", "attr", "json_name", "kinds"]
 
 
 @dataclass(frozen=True)
@@ -237,6 +237,11 @@ class Attr:
                 raise Error(f"{owner}.{self.name}: {one} is below {self.low}")
             if self.high is not None and one > self.high:
                 raise Error(f"{owner}.{self.name}: {one} is above {self.high}")
+
+
+def json_name(name: str) -> str:
+    """Return what a file calls an attribute: the vendor's class has ``lambda``, which is no name in Python."""
+    return "lambda" if name == "lambda_" else name
 
 
 def attr(name: str, kind: Kind, doc: str, default: Any, low: float | None = None, high: float | None = None) -> Attr:

@@ -217,6 +217,8 @@ class Reader:
             if name in _OPERATION_KEYS:
                 continue
             with self._at(f"attribute {name}"):
+                if name == "lambda" and "lambda_" in op._table:
+                    name = "lambda_"
                 attribute = op._table.get(name)
                 op._attributes[name] = self.anything(given) if attribute is None else attribute.kind.read(given, self)
 

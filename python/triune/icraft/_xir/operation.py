@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 from triune._text import short
-from triune.icraft._xir.attributes import Attr
+from triune.icraft._xir.attributes import Attr, json_name
 from triune.icraft._xir.binding import Form, fits, shown
 from triune.icraft._xir.enums import VendorEnum
 from triune.icraft._xir.errors import Error, InternalError
@@ -120,7 +120,7 @@ class Operation(Tagged, Concrete):
 
     def _json(self) -> Any:
         return {
-            **{name: plain(value) for name, value in self._attributes.items()},
+            **{json_name(name): plain(value) for name, value in self._attributes.items()},
             "_type_key": self._json_key(),
             "compile_target": plain(self._compile_target),
             "inputs": [plain(value) for value in self._inputs],

@@ -1,11 +1,14 @@
-"""Operators in programmable logic, `customop::ImageMake`, `DetPost` and `DetPostZG`: what their attributes mean.
+"""Operators in programmable logic: what the attributes of `customop::ImageMake`, `DetPost`, `DetPostZG`, `WarpAffine` and
+`SegPost` mean.
 
-Attributes have the names that they have in the vendor's networks. The arithmetic is the core's (`triune_device::logic`).
+Attributes have the names that they have in the vendor's networks; those of the last two, of which no network is public, in
+programs that set the logic's registers. The arithmetic of the first three is the core's (`triune_device::logic`).
 """
 
 from __future__ import annotations
 
 import math
+import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,10 +20,24 @@ if TYPE_CHECKING:
     from triune.icraft._xir.operation import Operation
     from triune.icraft._xir.types import TensorType
 
-__all__ = ["DET_POST", "IMAGE_MAKE", "Candidates", "Group", "Picture", "rows_type", "unknown_logic"]
+__all__ = [
+    "DET_POST",
+    "IMAGE_MAKE",
+    "SEG_POST",
+    "WARP_AFFINE",
+    "Candidates",
+    "Classes",
+    "Group",
+    "Picture",
+    "Warp",
+    "rows_type",
+    "unknown_logic",
+]
 
 IMAGE_MAKE: Final = "customop::ImageMakeNode"
 DET_POST: Final = ("customop::DetPostNode", "customop::DetPostZGNode")
+WARP_AFFINE: Final = "customop::WarpAffineNode"
+SEG_POST: Final = "customop::SegPostNode"
 
 _BLOCK: Final = 4
 _UNIT_BYTES: Final = 64
@@ -61,6 +78,27 @@ class _Attributes:
         if wrong or not all(isinstance(value, int | float) and math.isfinite(value) for value in values):
             raise self.fail(f"{name} is {values!r:.80}, expected {count} numbers")
         return [float(value) for value in values]
+
+    def matrix(self, name: str, rows: int, columns: int) -> list[list[float]]:
+        values = self._plain(name, None)
+        if not isinstance(values, list) or len(values) != rows:
+            raise self.fail(f"{name} is {values!r:.80}, expected {rows} rows of {columns} numbers")
+        found = []
+        for row in values:
+            wrong = not isinstance(row, list) or len(row) != columns
+            if wrong or not all(isinstance(value, int | float) and math.isfinite(value) for value in row):
+                raise self.fail(f"{name} has the row {row!r:.80}, expected {columns} numbers")
+            found.append([float(value) for value in row])
+        return found
+
+    def feature_map(self, what: str, dtype: TensorType) -> tuple[list[int], bool]:
+        """Return the extents (1, blocks, rows, columns, block) of a feature map, and whether its numbers have 16 bits."""
+        shape, storage = _extents(dtype), str(dtype.getStorageType()).strip('"')
+        if len(shape) != 5 or shape[0] != 1 or min(shape) < 1 or _named(dtype) != f"NCHWc{shape[-1]}":
+            raise self.fail(f"{what}: expected a feature map (1, blocks, rows, columns, block) NCHWc, got {dtype}")
+        if storage not in ("@sint(8)", "@sint(16)"):
+            raise self.fail(f"{what}: expected numbers of @sint(8) or @sint(16), got {storage}")
+        return shape, storage == "@sint(16)"
 
 
 def _extents(dtype: TensorType) -> list[int]:
@@ -237,6 +275,98 @@ class Candidates:
             tuple(groups),
             found.whole("reg_base", 0, (1 << 33) - 1, 0),
         )
+
+
+@dataclass(frozen=True)
+class Warp:
+    """What takes every pixel of a result from where a matrix says in the operand."""
+
+    coefficients: tuple[tuple[int, int, int], tuple[int, int, int]]
+    """Columns, then rows: factors of a result's column and row in 1/32768, and a distance in 1/2, as registers have them."""
+    linear: bool
+    replicate: bool
+    border: int
+    wide: bool
+    shape: tuple[int, int, int]
+    """The operand's rows, columns, and channels of its block."""
+    made: tuple[int, int]
+
+    @classmethod
+    def of(cls, op: Operation) -> Warp:
+        """Read a `WarpAffine`. Raises InternalError if its attributes, operand and result do not fit together."""
+        found = _Attributes(op)
+        values, results = operands(op), op.outputs
+        if len(values) != 1 or len(results) != 1:
+            raise found.fail(f"expected one operand and one result, got {len(values)} and {len(results)}")
+        given, wide = found.feature_map("operand", values[0].tensorType())
+        made, made_wide = found.feature_map("result", results[0].tensorType())
+        if given[1] != 1 or made[1] != 1 or given[4] != made[4] or wide != made_wide:
+            raise found.fail(f"expected one block of as many channels of one type, got {given} and {made}")
+        if max(made[2], made[3]) > 1 << 15:
+            raise found.fail(f"a result of {made[2]}x{made[3]}: the places of its pixels have 16 bits")
+        across, down = found.matrix("M_inversed", 2, 3)
+        if any(abs(factor) >= 1 << 16 for factor in (*across, *down)):
+            raise found.fail("M_inversed: numbers from 65536 on do not fit the registers")
+        # Registers lose what is behind their last bit.
+        fixed = tuple((int(a * (1 << 15)), int(b * (1 << 15)), int(c * 2)) for a, b, c in (across, down))
+        low, high = (-(1 << 15), (1 << 15) - 1) if wide else (-128, 127)
+        return cls(
+            (fixed[0], fixed[1]),
+            bool(found.whole("flags", 0, 1, 1)),
+            bool(found.whole("borderMode", 0, 1, 0)),
+            found.whole("borderValue", low, high, 0),
+            wide,
+            (given[2], given[3], given[4]),
+            (made[2], made[3]),
+        )
+
+
+@dataclass(frozen=True)
+class Classes:
+    """What tells the class of every pixel."""
+
+    resizes: bool
+    """Whether the operand is brought to the result's size before classes are compared."""
+    shape: tuple[int, int, int, int]
+    """The operand's blocks of channels, rows, columns, and channels of a block."""
+    made: tuple[int, int]
+    wide: bool
+    first: tuple[int, int]
+    """Row and column of the operand that the first of the result lies at, in 1/65536."""
+    step: tuple[int, int]
+
+    @classmethod
+    def of(cls, op: Operation) -> Classes:
+        """Read a `SegPost`. Raises InternalError if its attributes, operand and result do not fit together."""
+        found = _Attributes(op)
+        values, results = operands(op), op.outputs
+        if len(values) != 1 or len(results) != 1:
+            raise found.fail(f"expected one operand and one result, got {len(values)} and {len(results)}")
+        (_, blocks, rows, columns, block), wide = found.feature_map("operand", values[0].tensorType())
+        if blocks * block > 256:
+            raise found.fail(f"{blocks * block} channels; the number of a class has 8 bits")
+        source = found.whole("src_ysize", rows, rows, rows), found.whole("src_xsize", columns, columns, columns)
+        resizes = bool(found.whole("mode", 0, 1))
+        wanted = found.whole("dst_ysize", 1, 1 << 16, rows), found.whole("dst_xsize", 1, 1 << 16, columns)
+        corners = found.whole("align_corner", 0, 1, 0)
+        made = wanted if resizes else source
+        dtype = results[0].tensorType()
+        extents = _extents(dtype)
+        if tuple(extents[1:3]) != made or results[0].storageBytes() != made[0] * made[1] * 4:
+            raise found.fail(f"expected a result (1, {made[0]}, {made[1]}, …) of 4 bytes a pixel, got {dtype}")
+        steps, firsts = [], []
+        for extent, other in zip(source, wanted, strict=True):
+            # In 32 bits, as programs compute it; registers lose what is behind their last bit.
+            step = _f32(_f32((extent - 1) / max(other - 1, 1)) if corners else _f32(extent / other))
+            steps.append(int(step * (1 << 16)))
+            firsts.append(0 if corners else int(_f32(0.5 * _f32(step - 1)) * (1 << 16)))
+        shape = (blocks, rows, columns, block)
+        return cls(resizes, shape, made, wide, (firsts[0], firsts[1]), (steps[0], steps[1]))
+
+
+def _f32(value: float) -> float:
+    (found,) = struct.unpack("f", struct.pack("f", value))
+    return float(found)
 
 
 def rows_type(dtype: TensorType, rows: int, length: int) -> TensorType:

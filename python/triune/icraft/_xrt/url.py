@@ -118,6 +118,10 @@ def parse(url: str) -> DeviceUrl:
     protocol, device, site, query = match.groups()
     if protocol not in PROTOCOLS:
         raise refused(f"there is no protocol {protocol!r}; there are {', '.join(PROTOCOLS)}")
+    if device == "wl170":
+        from triune.icraft._xrt.wl170 import WHY
+
+        raise refused(WHY)
     if device not in DEVICES:
         raise refused(f"there is no device {device!r}; there are {', '.join(DEVICES)}")
     if protocol == "socket":

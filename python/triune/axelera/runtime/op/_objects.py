@@ -32,10 +32,11 @@ class CoordSpace(enum.Enum):
 
 
 def _pixel(fraction: float, extent: int) -> int:
-    return _nearest(fraction * extent, extent)
+    return nearest(fraction * extent, extent)
 
 
-def _nearest(at: float, extent: int) -> int:
+def nearest(at: float, extent: int) -> int:
+    """Return the whole number nearest to a place, from 0 to below an extent. Raises ValueError for what is no number."""
     if math.isnan(at):
         raise ValueError("a place that is no number (NaN) is nowhere in a picture")
     return round(min(max(at, 0), extent - 1))
@@ -226,7 +227,7 @@ class OrientedObject:
     def _pixels(self, box: BBox, w: int, h: int) -> list[Point]:
         cx, cy, width, height = box.xywh()
         found = self._turned(cx * w, cy * h, width * w, height * h)
-        return [(_nearest(x, w), _nearest(y, h)) for x, y in found]
+        return [(nearest(x, w), nearest(y, h)) for x, y in found]
 
     def to_corners_pixels(self, w: int, h: int) -> list[Point]:
         """Return the corners in pixels of a picture of that size; it is turned in pixels, so that it stays a rectangle."""

@@ -14,7 +14,7 @@ from triune.axelera._image import ColorFormat
 from triune.axelera.runtime._arguments import shown, whole_number
 from triune.axelera.runtime._errors import InvalidArgument
 from triune.axelera.runtime._images import Image
-from triune.axelera.runtime.op._objects import CoordFormat
+from triune.axelera.runtime.op._objects import CoordFormat, nearest
 from triune.axelera.runtime.op._operators import FRAME, Array, FrameContext, Operator, array_of, numbers
 
 
@@ -233,6 +233,8 @@ class CropRoi(Operator):
 
     The picture is the one that the pipeline, or `frame_context`, got, in the order of colors that it has there. What comes
     behind, within `ForEach`, works on the part: boxes that are found in it know where they are in the whole picture, too.
+    A part has one pixel at least, as the vendor's stream operators have it, whose boxes hold the pixel of their last corner:
+    of a box that lies on the picture's edge, or is smaller than a pixel, it is the nearest one.
     """
 
     property: str | None = None
@@ -242,19 +244,23 @@ class CropRoi(Operator):
     def __call__(self, item: Any) -> Array:
         """Return the part, height by width by channels.
 
-        Raises ValueError for a box without extent or outside of the picture, TypeError if there is no picture.
+        Raises ValueError for a box whose last corner comes before its first, TypeError if there is no picture.
         """
         frame, array = _source("crop_roi")
         rows, columns = array.shape[:2]
         if self.indices is not None:
             left, top, right, bottom = self._numbers(np.asarray(array_of(item), np.float64), frame)
         elif self.property is not None:
-            left, top, right, bottom = getattr(item, self.property).to_pixels(columns, rows)
+            x0, y0, x1, y1 = getattr(item, self.property)
+            # Up to the edge behind the last pixel, which no pixel's number says.
+            left, right = (nearest(x * columns, columns + 1) for x in (x0, x1))
+            top, bottom = (nearest(y * rows, rows + 1) for y in (y0, y1))
         else:
             raise InvalidArgument("crop_roi: expected property='bbox', or indices")
-        if left >= right or top >= bottom:
-            raise ValueError(f"crop_roi: a box from {left}, {top} to {right}, {bottom} has no extent in the picture")
-        part = array[top:bottom, left:right]
+        if left > right or top > bottom:
+            raise ValueError(f"crop_roi: a box from {left}, {top} to {right}, {bottom} ends before it begins")
+        left, top = min(left, columns - 1), min(top, rows - 1)
+        part = array[top : max(bottom, top + 1), left : max(right, left + 1)]
         frame.input, frame.saved = part, {}
         return part
 
@@ -280,13 +286,13 @@ class CropRotatedRoi(Operator):
     def __call__(self, item: Any) -> Array:
         """Return the part, bilinear between pixels; zeros where the box leaves the picture.
 
-        Raises ValueError for a box without extent, TypeError if there is no picture.
+        A part has one pixel at least. Raises ValueError for a box of less than no extent, TypeError if there is no picture.
         """
         frame, array = _source("crop_rotated_roi")
         rows, columns = array.shape[:2]
-        width, height = round(item.w * columns), round(item.h * rows)
-        if width < 1 or height < 1:
-            raise ValueError(f"crop_rotated_roi: a box of {width} by {height} pixels has no extent")
+        if item.w < 0 or item.h < 0:
+            raise ValueError(f"crop_rotated_roi: a box of {item.w} by {item.h} has less than no extent")
+        width, height = max(round(item.w * columns), 1), max(round(item.h * rows), 1)
         cos, sin = math.cos(item.angle), math.sin(item.angle)
         x = (np.arange(width) + 0.5 - width / 2)[None, :]
         y = (np.arange(height) + 0.5 - height / 2)[:, None]

@@ -1,0 +1,1 @@
+from triune.icraft.wl170backend import *  # noqa: F403
