@@ -88,6 +88,7 @@ fn main() {
         }
     }
     save("xir_raw", "small", &document.write().expect("a document").1);
+    save("xir_flat", "small", &document.write_flat().expect("a file"));
     for (index, text) in [
         "@fp(32)",
         "@sint(8)",

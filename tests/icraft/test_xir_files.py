@@ -245,9 +245,19 @@ def test_files_that_cannot_be_read_or_written(tmp_path: Path) -> None:
     for dump in (network.dumpJsonToFile, network.dumpParamsToFile):
         with pytest.raises(Error, match=r"cannot write .*nowhere/x: there is no folder .*nowhere"):
             dump(str(tmp_path / "nowhere" / "x"))
-    for flat in (lambda: Network.CreateFromFlatFile("x.fb"), lambda: network.dumpFlatToFile("x.fb")):
-        with pytest.raises(NotImplementedError, match=r"x\.fb: networks in FlatBuffers form"):
-            flat()
+
+
+def test_an_attribute_whose_name_is_none_in_python_has_the_vendors_in_files(tmp_path: Path) -> None:
+    given, made = value(1, tensor("@fp(32)", [1, 4], "NC")), value(2, tensor("@fp(32)", [1, 4], "NC"))
+    ends = operation("icraft::xir::Input", 0, [], [given]), operation("icraft::xir::Output", 2, [made], [])
+    for key in ("lambda", "lambda_"):
+        shrink = operation("icraft::xir::Hardshrink", 1, [given], [made], **{key: 0.25})
+        network = Network.CreateFromJsonFile(written(tmp_path, document([ends[0], shrink, ends[1]])))
+        assert network.ops[1].lambda_ == 0.25
+        network.dumpJsonToFile(str(tmp_path / "again.json"))
+        found = json.loads((tmp_path / "again.json").read_text())["ops"][1]
+        assert found["lambda"] == 0.25
+        assert "lambda_" not in found
 
 
 def test_only_valid_networks_are_written_unless_asked(tmp_path: Path) -> None:

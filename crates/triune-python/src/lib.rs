@@ -100,7 +100,8 @@ mod native {
     #[pymodule_export]
     use super::xir::{
         xir_format_array, xir_format_merged_distr, xir_parse_array, xir_parse_layout, xir_parse_mem,
-        xir_parse_merged_distr, xir_parse_scalar, xir_parse_target, xir_raw_table,
+        xir_parse_merged_distr, xir_parse_scalar, xir_parse_target, xir_raw_table, xir_read_flat,
+        xir_write_flat,
     };
 
     #[pymodule_export]

@@ -1,12 +1,14 @@
 //! The strings and the RAW container of XIR documents.
 
-use pyo3::{buffer::PyBuffer, prelude::*};
+use std::collections::BTreeMap;
+
+use pyo3::{buffer::PyBuffer, prelude::*, pybacked::PyBackedBytes, types::PyBytes};
 use triune::internals::graph::format::xir::{
     self, ExpScale, Fill, Layout, Mem, MergedDistr, Runs, Scalar, Scale, Section, Target, raw_table_of,
 };
 
 use crate::error;
-use crate::list::List;
+use crate::list::{List, bytes, to_bytes};
 
 /// (kind, axis, runs), a run being (count, value): a number, or (m, exp, origin).
 type Array = (&'static str, i64, Vec<(u64, Item)>);
@@ -23,6 +25,7 @@ type Sections<T> = Vec<(T, u64, u64)>;
 fn wrong(error: triune::internals::graph::Error) -> PyErr {
     error::argument(match error {
         triune::internals::graph::Error::Malformed { reason, .. } => reason,
+        triune::internals::graph::Error::Memory(none) => return error::out_of_memory(none),
         other => other.to_string(),
     })
 }
@@ -209,4 +212,48 @@ pub(crate) fn xir_raw_table(
     let head = copy(xir::raw_table_bytes(&copy(16)));
     let entries = raw_table_of(&head, size.unwrap_or(cells.len() as u64)).map_err(wrong)?;
     Ok(entries.iter().map(|entry| (entry.v_id, entry.offset, entry.length)).collect())
+}
+
+/// A network in FlatBuffers form: its JSON, and for each constant that has data where they lie, (`v_id`: (offset, length)).
+///
+/// Raises `ArgumentError` for what is no such file.
+#[pyfunction]
+pub(crate) fn xir_read_flat(
+    py: Python<'_>,
+    data: &Bound<'_, PyBytes>,
+) -> PyResult<(String, BTreeMap<i64, (usize, usize)>)> {
+    let file = data.as_bytes();
+    py.detach(|| {
+        let (document, places) = xir::Document::read_flat_places(file)?;
+        let placed = document.values.iter().zip(places);
+        let places =
+            placed.filter_map(|(value, place)| place.map(|place| (value.v_id, (place.start, place.len()))));
+        let places = places.collect();
+        Ok((document.write_json(), places))
+    })
+    .map_err(wrong)
+}
+
+/// The FlatBuffers form of a network's JSON, with the data of its constants by `v_id`; the others have none.
+///
+/// Raises `ArgumentError` for what is no network, for data of another size than a constant's, and for what the form cannot
+/// hold.
+#[pyfunction]
+pub(crate) fn xir_write_flat<'py>(
+    py: Python<'py>,
+    json: PyBackedBytes,
+    data: BTreeMap<i64, PyBuffer<u8>>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let data = data.iter().map(|(&v_id, buffer)| Ok((v_id, bytes(py, buffer)?)));
+    let data = data.collect::<PyResult<Vec<(i64, Vec<u8>)>>>()?;
+    let made = py
+        .detach(|| {
+            let mut document = xir::Document::read(&json, None)?;
+            for (v_id, own) in data {
+                document.give(v_id, own.into())?;
+            }
+            document.write_flat()
+        })
+        .map_err(wrong)?;
+    to_bytes(py, &made)
 }

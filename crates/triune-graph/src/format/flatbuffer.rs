@@ -9,6 +9,7 @@ use std::{
     collections::HashMap,
 };
 
+use bytes::Bytes;
 use triune_tensor::{OutOfMemory, memory::Room};
 
 /// What is wrong with a buffer, for the format's own error.
@@ -136,6 +137,7 @@ impl<'a> Table<'a> {
         u32: u32;
         i32: i32;
         u64: u64;
+        i64: i64;
         f32: f32;
         f64: f64;
     }
@@ -195,6 +197,54 @@ impl<'a> Table<'a> {
             .collect())
     }
 
+    /// A vector of 64-bit integers, `None` where the file leaves it out.
+    pub(crate) fn i64s(&self, slot: usize) -> Result<Option<Vec<i64>>, Wrong> {
+        let bytes = self.structs(slot, 8)?;
+        Ok(bytes.map(|bytes| bytes.as_chunks().0.iter().map(|&word| i64::from_le_bytes(word)).collect()))
+    }
+
+    /// A vector of 32-bit floats; empty where the file leaves it out.
+    pub(crate) fn f32s(&self, slot: usize) -> Result<Vec<f32>, Wrong> {
+        let bytes = self.structs(slot, 4)?.unwrap_or_default();
+        Ok(bytes.as_chunks().0.iter().map(|&word| f32::from_le_bytes(word)).collect())
+    }
+
+    /// A field that is a union: its class at `slot`, not 0, and its table behind. `None` where the file leaves it out.
+    pub(crate) fn union(&self, slot: usize) -> Result<Option<(u8, Table<'a>)>, Wrong> {
+        match self.u8(slot, 0)? {
+            0 => Ok(None),
+            class => match self.table(slot + 1)? {
+                None => Err(format!("a union says class {class} and has no table")),
+                Some(table) => Ok(Some((class, table))),
+            },
+        }
+    }
+
+    /// A vector of unions: the classes at `slot`, the tables behind; `None` where a class is 0. Empty where the file leaves
+    /// it out.
+    pub(crate) fn unions(&self, slot: usize) -> Result<Vec<Option<(u8, Table<'a>)>>, Wrong> {
+        let classes = self.bytes(slot)?.unwrap_or_default();
+        let (first, count) = match self.field(slot + 1)? {
+            None => (0, 0),
+            Some(position) => self.buffer.vector(position, 4)?,
+        };
+        if classes.len() != count {
+            return Err(format!("a vector of unions has {} classes and {count} tables", classes.len()));
+        }
+        self.buffer.visit(count.saturating_mul(4))?;
+        let one = |(index, &class): (usize, &u8)| match class {
+            // Nothing that its reference points to is meant.
+            0 => Ok(None),
+            class => self.buffer.root(first + 4 * index).map(|table| Some((class, table))),
+        };
+        classes.iter().enumerate().map(one).collect()
+    }
+
+    /// Counts bytes that a reader is about to look at besides what the other functions return.
+    pub(crate) fn visit(&self, bytes: usize) -> Result<(), Wrong> {
+        self.buffer.visit(bytes)
+    }
+
     /// A vector of tables; empty where the file leaves it out.
     pub(crate) fn tables(&self, slot: usize) -> Result<Vec<Table<'a>>, Wrong> {
         let Some(position) = self.field(slot)? else { return Ok(Vec::new()) };
@@ -225,9 +275,11 @@ pub(crate) enum Part {
     /// A string.
     Text(String),
     /// Bytes of a vector: number of elements, alignment of the first, contents.
-    Vector(usize, usize, Vec<u8>),
+    Vector(usize, usize, Bytes),
     /// A vector of references.
     Parts(Vec<Part>),
+    /// A part that several refer to, by its place in the list that [`write_shared`] takes.
+    Shared(usize),
 }
 
 /// A table to be written; fields that are not given read as their defaults.
@@ -268,6 +320,11 @@ impl TableBuilder {
         self.scalar(slot, &value.to_le_bytes())
     }
 
+    /// A signed 64-bit integer.
+    pub(crate) fn i64(self, slot: usize, value: i64) -> Self {
+        self.scalar(slot, &value.to_le_bytes())
+    }
+
     /// A 32-bit float.
     pub(crate) fn f32(self, slot: usize, value: f32) -> Self {
         self.scalar(slot, &value.to_le_bytes())
@@ -296,13 +353,36 @@ impl TableBuilder {
 
     /// A vector of bytes whose first has an address that is a multiple of `align`.
     pub(crate) fn bytes(self, slot: usize, bytes: &[u8], align: usize) -> Self {
-        self.part(slot, Part::Vector(bytes.len(), align, bytes.to_vec()))
+        self.part(slot, Part::Vector(bytes.len(), align, Bytes::copy_from_slice(bytes)))
     }
 
     /// A vector of 32-bit integers.
     pub(crate) fn u32s(self, slot: usize, values: impl IntoIterator<Item = u32>) -> Self {
         let bytes: Vec<u8> = values.into_iter().flat_map(u32::to_le_bytes).collect();
-        self.part(slot, Part::Vector(bytes.len() / 4, 4, bytes))
+        self.part(slot, Part::Vector(bytes.len() / 4, 4, bytes.into()))
+    }
+
+    /// A vector of 64-bit integers.
+    pub(crate) fn i64s(self, slot: usize, values: &[i64]) -> Self {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.part(slot, Part::Vector(values.len(), 8, bytes.into()))
+    }
+
+    /// A vector of 32-bit floats.
+    pub(crate) fn f32s(self, slot: usize, values: &[f32]) -> Self {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.part(slot, Part::Vector(values.len(), 4, bytes.into()))
+    }
+
+    /// A union: its class at `slot`, its table behind.
+    pub(crate) fn union(self, slot: usize, class: u8, table: Part) -> Self {
+        self.u8(slot, class).part(slot + 1, table)
+    }
+
+    /// A vector of unions: the classes at `slot`, the tables behind.
+    pub(crate) fn unions(self, slot: usize, unions: impl IntoIterator<Item = (u8, Part)>) -> Self {
+        let (classes, tables): (Vec<u8>, Vec<Part>) = unions.into_iter().unzip();
+        self.bytes(slot, &classes, 1).part(slot + 1, Part::Parts(tables))
     }
 
     /// A vector of tables.
@@ -314,31 +394,72 @@ impl TableBuilder {
 /// Appends a buffer to `out`: the reference to the root, `identifier`, then everything else. References and alignments
 /// count from the start of `out`.
 pub(crate) fn write(out: &mut Vec<u8>, identifier: &[u8], root: TableBuilder) {
-    let mut vtables = HashMap::new();
-    let reference = out.len();
-    out.extend_from_slice(&[0; 4]);
-    out.extend_from_slice(identifier);
-    // Parents before children, as references only point forwards.
-    let mut queue = std::collections::VecDeque::from([(reference, Part::Table(root))]);
-    while let Some((reference, part)) = queue.pop_front() {
-        let position = match part {
-            Part::Table(table) => write_table(out, &mut vtables, table, &mut queue),
-            Part::Text(text) => {
-                let position = write_vector(out, text.len(), 1, text.as_bytes());
-                out.push(0);
-                position
+    write_shared(out, identifier, root, Vec::new());
+}
+
+/// As [`write`], with parts that [`Part::Shared`] refers to, which must not refer to such parts themselves. They come behind
+/// all others, as references only point forwards.
+pub(crate) fn write_shared(out: &mut Vec<u8>, identifier: &[u8], root: TableBuilder, shared: Vec<Part>) {
+    let mut writer = Writer { out, vtables: HashMap::new(), waiting: vec![Vec::new(); shared.len()] };
+    let reference = writer.out.len();
+    writer.out.extend_from_slice(&[0; 4]);
+    writer.out.extend_from_slice(identifier);
+    writer.drain(reference, Part::Table(root));
+    for (index, part) in shared.into_iter().enumerate() {
+        if let [first, others @ ..] = std::mem::take(&mut writer.waiting[index]).as_slice() {
+            let position = writer.drain(*first, part);
+            for &reference in others {
+                writer.refer(reference, position);
             }
-            Part::Vector(count, align, bytes) => write_vector(out, count, align, &bytes),
-            Part::Parts(parts) => {
-                let position = write_vector(out, parts.len(), 4, &vec![0; 4 * parts.len()]);
-                queue.extend(
-                    parts.into_iter().enumerate().map(|(index, part)| (position + 4 + 4 * index, part)),
-                );
-                position
-            }
-        };
+        }
+    }
+}
+
+struct Writer<'a> {
+    out: &'a mut Vec<u8>,
+    vtables: HashMap<Vec<u8>, usize>,
+    /// Where references to shared parts stand.
+    waiting: Vec<Vec<usize>>,
+}
+
+impl Writer<'_> {
+    fn refer(&mut self, reference: usize, position: usize) {
         let distance = (position - reference) as u32;
-        out[reference..reference + 4].copy_from_slice(&distance.to_le_bytes());
+        self.out[reference..reference + 4].copy_from_slice(&distance.to_le_bytes());
+    }
+
+    /// Writes a part, and all that it refers to, and returns where it begins; `reference` is where the reference to it stands.
+    fn drain(&mut self, reference: usize, part: Part) -> usize {
+        let first = self.out.len();
+        let mut start = None;
+        // Parents before children, as references only point forwards.
+        let mut queue = std::collections::VecDeque::from([(reference, part)]);
+        while let Some((reference, part)) = queue.pop_front() {
+            let out = &mut *self.out;
+            let position = match part {
+                Part::Table(table) => write_table(out, &mut self.vtables, table, &mut queue),
+                Part::Text(text) => {
+                    let position = write_vector(out, text.len(), 1, text.as_bytes());
+                    out.push(0);
+                    position
+                }
+                Part::Vector(count, align, bytes) => write_vector(out, count, align, &bytes),
+                Part::Parts(parts) => {
+                    let position = write_vector(out, parts.len(), 4, &vec![0; 4 * parts.len()]);
+                    queue.extend(
+                        parts.into_iter().enumerate().map(|(index, part)| (position + 4 + 4 * index, part)),
+                    );
+                    position
+                }
+                Part::Shared(index) => {
+                    self.waiting[index].push(reference);
+                    continue;
+                }
+            };
+            start.get_or_insert(position);
+            self.refer(reference, position);
+        }
+        start.unwrap_or(first)
     }
 }
 

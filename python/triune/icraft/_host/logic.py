@@ -103,7 +103,7 @@ def warp_affine(op: Operation, inputs: list[Tensor], outputs: list[Tensor], back
     x, y = (a * i + b * j + (c << 14) for a, b, c in what.coefficients)
 
     def taken(row: npt.NDArray[Any], column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        found = pixels[np.clip(row, 0, rows - 1), np.clip(column, 0, columns - 1)]
+        found: npt.NDArray[Any] = pixels[np.clip(row, 0, rows - 1), np.clip(column, 0, columns - 1)]
         if not what.replicate:
             found[(row < 0) | (row >= rows) | (column < 0) | (column >= columns)] = what.border
         return found
@@ -127,8 +127,8 @@ def seg_post(op: Operation, inputs: list[Tensor], outputs: list[Tensor], backend
     (given,) = _arrays(op, inputs, backend)
     what = Classes.of(op)
     blocks, rows, columns, block = what.shape
-    values = given.view(np.int16 if what.wide else np.int8).reshape(what.shape).astype(np.int64)
-    values = values.transpose(1, 2, 0, 3).reshape(rows, columns, blocks * block)
+    stored = given.view(np.int16 if what.wide else np.int8).reshape(what.shape).astype(np.int64)
+    values: npt.NDArray[Any] = stored.transpose(1, 2, 0, 3).reshape(rows, columns, blocks * block)
     if what.resizes:
         for axis, extent in enumerate((rows, columns)):
             place = what.first[axis] + what.step[axis] * np.arange(what.made[axis], dtype=np.int64)

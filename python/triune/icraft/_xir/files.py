@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from triune import _native
 from triune._files import DATA_LIMIT, TEXT_LIMIT, opened, read, replaced
-from triune._text import short
+from triune._kinds import ICRAFT, ONNX, UNKNOWN, kind_of_bytes
 from triune.errors import FileError
 from triune.icraft._xir.conversions import bind_members
 from triune.icraft._xir.errors import Error, XirWarning, native_errors
@@ -176,12 +176,44 @@ class FileForms:
 
     @staticmethod
     def CreateFromFlatFile(file_path: str | os.PathLike[str]) -> Network:
-        """Raise NotImplementedError: the FlatBuffers form is not read."""
-        raise NotImplementedError(
-            short(
-                f"{os.fspath(file_path)}: networks in FlatBuffers form (.fb) are not read; write .json and .raw instead"
-            )
-        )
+        """Return the network of a FlatBuffers file (`.fb`), with the data of its parameters.
+
+        The file holds network and parameters, which stay in memory; a file that was written before its parameters were
+        loaded has none. Raises Error if the file cannot be read, or is no network of a version that is known.
+
+        Examples:
+            >>> import triune
+            >>> from triune.icraft import xir
+            >>> from triune.models import DIGITS_INT8
+            >>> package = triune.compile(DIGITS_INT8, target="zg330", format="icraft", output="flat")
+            >>> network = xir.Network.CreateFromJsonFile("flat/digits_int8_ZG.json")
+            >>> network.loadParamsFromFile("flat/digits_int8_ZG.raw")
+            >>> network.dumpFlatToFile("flat/digits_int8_ZG.fb")
+            >>> xir.Network.CreateFromFlatFile("flat/digits_int8_ZG.fb") == network
+            True
+        """
+        from triune.icraft._xir.codec import network_of
+
+        where = os.fspath(file_path)
+        with _errors():
+            data = read(file_path, DATA_LIMIT)
+        try:
+            text, places = _native.xir_read_flat(data)
+        except _native.Error as error:
+            # The form has no magic bytes; what cannot be read may be another one.
+            kind = kind_of_bytes(data[:4096])
+            if kind is ICRAFT:
+                raise Error(f"{where}: it is a network in JSON: CreateFromJsonFile reads it") from None
+            if kind not in (UNKNOWN, ONNX):
+                cure = kind.cure.format(path=where)
+                raise Error(f"{where}: expected a network in FlatBuffers form, got {kind.what}: {cure}") from None
+            raise Error(f"{where}: {error}") from None
+        network = network_of(text, where)
+        raw = _Raw(data, where, None)
+        for params in network._params():
+            if params._v_id in places:
+                params._source, params._lazy = _Slice(raw, *places[params._v_id]), False
+        return network
 
     def loadParamsFromFile(self: Network, file_path: str | os.PathLike[str], calc_md5: bool = True) -> None:  # type: ignore[misc]
         """Read the data of all parameters into memory. With `calc_md5` warn if the digest is not the network's.
@@ -225,10 +257,7 @@ class FileForms:
         """
         _measure(self, calc_md5)
         text = json.dumps(self._json(), indent=4, sort_keys=True, ensure_ascii=False, allow_nan=False)
-        try:
-            stream.write(text.encode())
-        except UnicodeEncodeError as error:
-            raise Error(f"{self._named()}: a name or tag is no text: {error.object[error.start :][:20]!r}") from None
+        stream.write(_encoded(self, text))
 
     def dumpJsonToFile(  # type: ignore[misc]
         self: Network, file_path: str | os.PathLike[str], calc_md5: bool = True, validate: bool = True
@@ -262,13 +291,24 @@ class FileForms:
     def dumpFlatToFile(  # type: ignore[misc]
         self: Network, file_path: str | os.PathLike[str], calc_md5: bool = True, validate: bool = True
     ) -> None:
-        """Raise NotImplementedError: the FlatBuffers form is not written."""
-        raise NotImplementedError(
-            short(
-                f"{os.fspath(file_path)}: networks in FlatBuffers form (.fb) are not written; use dumpJsonToFile and "
-                "dumpParamsToFile"
-            )
-        )
+        """Write network and parameters to one FlatBuffers file, which is replaced at once.
+
+        With `calc_md5` the digest of the parameters is computed, or else left empty; with `validate` only a network that is
+        as the rules have it is written. If no parameters have data, the file has none.
+
+        Raises Error if the network is not as the rules have it, if some parameters have data and some, that need them, not,
+        if the form cannot hold the network (2 GiB are the most, and attributes that the vendor's classes have), or if the
+        file cannot be written.
+        """
+        if validate:
+            self.validate()
+        _measure(self, calc_md5)
+        text = json.dumps(self._json(), ensure_ascii=False, allow_nan=False)
+        data = {params._v_id: params._source.view().data for params in self._params() if params._source is not None}
+        with native_errors(self._named()):
+            made = _native.xir_write_flat(_encoded(self, text), data)
+        with _errors(), replaced(file_path) as file:
+            file.write(made)
 
 
 def stored(path: str | os.PathLike[str]) -> Stored:
@@ -283,6 +323,14 @@ def _errors() -> Iterator[None]:
         yield
     except FileError as error:
         raise Error(str(error)) from None
+
+
+def _encoded(network: Network, text: str) -> bytes:
+    """Return a text's bytes. Raises Error if it is none."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise Error(f"{network._named()}: a name or tag is no text: {error.object[error.start :][:20]!r}") from None
 
 
 def _check_size(network: Network, size: int, where: str) -> None:

@@ -279,7 +279,7 @@ impl Writer<'_> {
             .table(3, Self::element_table(&variable)?)
             .u8(4, 1)
             .table(5, TableBuilder::default());
-        tensor = tensor.part(6, Part::Vector(bytes.len(), ALIGNMENT, bytes));
+        tensor = tensor.part(6, Part::Vector(bytes.len(), ALIGNMENT, bytes.into()));
         let operator =
             Operator { kind: "ImmutableTensor", param: None, inputs: Vec::new(), tensors: vec![tensor] };
         self.add(operator, &variable)
@@ -373,7 +373,7 @@ impl Writer<'_> {
             }
             inputs.push(self.ints(&[step], &format!("{}.step", result.name))?);
         }
-        let params = TableBuilder::default().part(0, Part::Vector(ranges.len(), 1, items));
+        let params = TableBuilder::default().part(0, Part::Vector(ranges.len(), 1, items.into()));
         self.add(
             Operator { kind: "Subtensor", param: Some((66, params)), inputs, tensors: Vec::new() },
             result,

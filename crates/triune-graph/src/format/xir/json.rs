@@ -32,9 +32,24 @@ impl Document {
 }
 
 /// The newest major version of the format whose documents are understood.
-const NEWEST_MAJOR: u64 = 3;
+pub(super) const NEWEST_MAJOR: u64 = 3;
 
-fn is_known(version: &str) -> bool {
+/// The keys of an operation that are no attributes.
+pub(super) const OPERATION_KEYS: [&str; 7] =
+    ["_type_key", "op_id", "name", "compile_target", "tags", "inputs", "outputs"];
+
+/// An attribute by itself, with the values that it refers to.
+///
+/// # Errors
+/// What no attribute is, after `place`.
+pub(super) fn attribute(json: &Json, place: &str) -> Result<(Attribute, Vec<Value>), Error> {
+    let mut reader = Reader::default();
+    let attribute = reader.attribute(json, place)?;
+    Ok((attribute, reader.values))
+}
+
+/// Whether documents of a version can be read.
+pub(super) fn is_known(version: &str) -> bool {
     let major = version.trim_start_matches('v').split('.').next().unwrap_or_default();
     major.bytes().all(|digit| digit.is_ascii_digit())
         && major.parse().is_ok_and(|major: u64| major <= NEWEST_MAJOR)

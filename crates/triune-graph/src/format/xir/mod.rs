@@ -6,6 +6,7 @@ mod arrays;
 mod attach;
 mod cursor;
 mod document;
+mod flat;
 mod json;
 mod number;
 mod raw;

@@ -107,7 +107,8 @@ fn number(value: f64) -> Json {
     serde_json::Number::from_f64(value).map_or_else(|| text(value), Json::Number)
 }
 
-fn operation(op: &Operation, values: &[Json]) -> Json {
+/// An operation's JSON; `values` are those of the document.
+pub(super) fn operation(op: &Operation, values: &[Json]) -> Json {
     let mut json: Map<String, Json> =
         op.attributes.iter().map(|(key, item)| (key.clone(), attribute(item, values))).collect();
     let input = |input: &Option<usize>| input.map_or(Json::Null, |index| values[index].clone());
@@ -121,7 +122,8 @@ fn operation(op: &Operation, values: &[Json]) -> Json {
     Json::Object(json)
 }
 
-fn attribute(item: &Attribute, values: &[Json]) -> Json {
+/// An attribute's JSON; `values` are those of the document.
+pub(super) fn attribute(item: &Attribute, values: &[Json]) -> Json {
     match item {
         Attribute::Null => Json::Null,
         Attribute::Bool(value) => (*value).into(),
@@ -139,7 +141,8 @@ fn attribute(item: &Attribute, values: &[Json]) -> Json {
     }
 }
 
-fn value(value: &Value) -> Json {
+/// A value's JSON.
+pub(super) fn value(value: &Value) -> Json {
     let kind = if value.params.is_some() { "icraft::xir::Params" } else { "icraft::xir::Value" };
     let mut json = object([
         ("_type_key", kind.into()),

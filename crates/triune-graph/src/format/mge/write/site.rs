@@ -137,8 +137,9 @@ impl Site<'_, '_> {
             Op::Transpose(op) => {
                 let pattern: Vec<u8> = op.perm.iter().flat_map(|&axis| (axis as i32).to_le_bytes()).collect();
                 let rank = op.perm.len();
-                let params =
-                    TableBuilder::default().part(0, Part::Vector(rank, 4, pattern)).u32(1, rank as u32);
+                let params = TableBuilder::default()
+                    .part(0, Part::Vector(rank, 4, pattern.into()))
+                    .u32(1, rank as u32);
                 let x = self.input(0)?;
                 self.add("Dimshuffle", Some((64, params)), &[x], &result)
             }
