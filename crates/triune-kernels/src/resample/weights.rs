@@ -3,6 +3,8 @@
 
 use std::{f64::consts::PI, ops::Range};
 
+use triune_tensor::function::math;
+
 use super::ResampleFilter;
 use crate::Error;
 
@@ -129,7 +131,7 @@ fn weight(filter: ResampleFilter, x: f64) -> f64 {
         ResampleFilter::Hamming if far >= 1.0 => 0.0,
         ResampleFilter::Hamming => {
             let angle = far * PI;
-            angle.sin() / angle * (f64::from(0.54_f32) + f64::from(0.46_f32) * angle.cos())
+            math::sin(angle) / angle * (f64::from(0.54_f32) + f64::from(0.46_f32) * math::cos(angle))
         }
         ResampleFilter::Bicubic => {
             const A: f64 = -0.5;
@@ -147,5 +149,5 @@ fn weight(filter: ResampleFilter, x: f64) -> f64 {
 }
 
 fn sinc(x: f64) -> f64 {
-    if x == 0.0 { 1.0 } else { (x * PI).sin() / (x * PI) }
+    if x == 0.0 { 1.0 } else { math::sin(x * PI) / (x * PI) }
 }
