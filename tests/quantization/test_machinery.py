@@ -24,7 +24,7 @@ from triune.quantization._equalize import channels_of, curves_of, equalize_layer
 from triune.quantization._groups import function_of, join_groups
 from triune.quantization._model import Network
 from triune.quantization._quantize import advice_on
-from triune.quantization._scales import METHODS, find_parameters, find_weight_scales, parameters_of
+from triune.quantization._scales import METHODS, _SquaredErrors, find_parameters, find_weight_scales, parameters_of
 from triune.quantization._statistics import Distribution, Reservoir, session, with_outputs
 from triune.quantization._write import FUNCTIONS, INTEGERS
 
@@ -98,6 +98,33 @@ def test_what_a_function_flattens_does_not_count() -> None:
     assert plain.low < -60
     assert found.low > -20
     assert found.high == pytest.approx(plain.high, rel=0.3)
+
+
+@pytest.mark.parametrize("act", ["s8", "u8"])
+@pytest.mark.parametrize("curves", [None, 1, 3])
+def test_errors_of_many_ranges_are_those_of_each(act: str, curves: int | None) -> None:
+    """Bit for bit, whether they are computed together, again, or one by one as they are defined."""
+    distribution, integers = seen(np.random.default_rng(5).normal(0.3, 1, 5000)), INTEGERS[act]
+
+    def function(values: Any) -> Any:
+        bent = FUNCTIONS["SiLU"](values)
+        return bent if curves == 1 else np.stack([np.tanh(values) * (at + 1) for at in range(3)])
+
+    def error(low: float, high: float) -> float:
+        found = parameters_of(low, high, integers)
+        middles, shares = distribution.histogram()
+        steps = np.clip(np.rint(middles / found.scale) + found.zero_point, integers.low, integers.high)
+        wanted, results = middles, (steps - found.zero_point) * found.scale
+        if curves is not None:
+            wanted, results = function(wanted), function(results)
+        return float(((wanted - results) ** 2 * shares).sum())
+
+    ranges = [(-3.0 * part, 4.0 * other) for part in (1, 0.5, 0.1, 0) for other in (1, 0.7, 0.02, 0)]
+    errors_of = _SquaredErrors(distribution, integers, None if curves is None else function)
+    expected = [error(low, high) for low, high in ranges]
+    assert errors_of(ranges) == expected
+    assert [errors_of([each])[0] for each in reversed(ranges)] == expected[::-1]
+    assert len(set(expected)) > 8
 
 
 def test_weights_that_meet_large_inputs_count_most() -> None:

@@ -479,22 +479,34 @@ def _evaluator(network: Network, nodes: list[Any], composite: Any) -> Callable[[
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
-    source, result = composite.input[0], composite.output[0]
+    # Networks repeat their functions: by names of their own all of a kind are one model.
+    names: dict[str, str] = {"": ""}
+
+    def own(name: str) -> str:
+        return names.setdefault(name, f"t{len(names)}")
+
+    source, result = own(composite.input[0]), own(composite.output[0])
+    steps = [onnx.NodeProto() for _ in nodes]
+    for step, node in zip(steps, nodes, strict=True):
+        step.CopyFrom(node)
+        step.name = step.doc_string = ""
+        step.input[:], step.output[:] = map(own, node.input), map(own, node.output)
     constants = [
-        numpy_helper.from_array(np.asarray(network.constant(name)).reshape(()), name) for name in composite.input[1:]
+        numpy_helper.from_array(np.asarray(network.constant(name)).reshape(()), own(name))
+        for name in composite.input[1:]
     ]
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in (source, result)]
-    graph = helper.make_graph(nodes, "function", ends[:1], ends[1:], constants)
+    graph = helper.make_graph(steps, "function", ends[:1], ends[1:], constants)
     versions = [entry for entry in network.model.opset_import if entry.domain in ("", "ai.onnx")]
     model = helper.make_model(graph, opset_imports=versions, ir_version=network.model.ir_version)
-    runner: list[Any] = []
+    content, runners = model.SerializeToString(deterministic=True), network.runners
 
     def evaluate(values: Floats) -> Floats:
-        if not runner:
-            runner.append(session(onnx.ModelProto.SerializeToString(model)))
+        if content not in runners:
+            runners[content] = session(content)
         flat: Array = np.ascontiguousarray(values, np.float32).reshape(-1)
         with np.errstate(all="ignore"):
-            found = runner[0].run([result], {source: flat})[0]
+            found = runners[content].run([result], {source: flat})[0]
         return np.where(np.isfinite(found), found, flat).reshape(values.shape).astype(np.float64)
 
     return evaluate

@@ -257,6 +257,8 @@ class Network:
         self.model = model
         self.functions: dict[tuple[str, str], Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]] = {}
         """What a group of operators makes of values, by its operand and its result."""
+        self.runners: dict[bytes, Any] = {}
+        """Sessions on what groups do, by their models."""
         self._to_array = numpy_helper.to_array
         self._groups: dict[str, list[Any]] = {}
         self._inside: dict[str, str] = {}

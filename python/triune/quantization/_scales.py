@@ -5,7 +5,7 @@ A range always holds 0, which has to be exact: it pads convolutions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -80,7 +80,7 @@ def parameters_of(low: float, high: float, integers: Integers) -> Parameters:
     if scale < _TINY:
         # Nothing but zeros: any scale does.
         return Parameters(1.0, 0, integers)
-    return Parameters(float(np.float32(scale)), int(np.clip(zero_point, integers.low, integers.high)), integers)
+    return Parameters(float(np.float32(scale)), min(max(int(zero_point), integers.low), integers.high), integers)
 
 
 def find_parameters(
@@ -96,13 +96,9 @@ def find_parameters(
     if method == "percentile":
         low, high = _percentile(seen, low, high)
     elif method == "mse" and integers.steps < 1 << 12:
-        middles, _ = seen.histogram()
-        wanted = middles if function is None else function(middles)
-        low, high = _search(
-            seen, low, high, partial(_squared_error, integers=integers, function=function, wanted=wanted)
-        )
+        low, high = _search(seen, low, high, _SquaredErrors(seen, integers, function))
     elif method == "entropy":
-        low, high = _search(seen, low, high, partial(_divergence, levels=min(integers.steps, 255) + 1))
+        low, high = _search(seen, low, high, partial(_divergences, seen, levels=min(integers.steps, 255) + 1))
     return parameters_of(low, high, integers)
 
 
@@ -121,52 +117,76 @@ _FACTORS = np.concatenate([[1.0], np.linspace(1.012, 0.988, 13), np.geomspace(0.
 """Parts of a range that are tried. Those close to all of it, and beyond, are for what lies on a lattice itself, as pixels do:
 steps that fall between its points would round each by half a step."""
 
+_TOGETHER = 16
+"""Ranges whose errors are computed at once: more fill a core's cache, fewer take as long for what is between the arrays."""
+
 
 def _search(
-    seen: Distribution, low: float, high: float, cost: Callable[[Floats, Floats, float, float], float]
+    seen: Distribution, low: float, high: float, costs: Callable[[Sequence[tuple[float, float]]], Sequence[float]]
 ) -> tuple[float, float]:
     """Return the part of the range that costs least, one end after the other until neither moves."""
-    middles, shares = seen.histogram()
-    if not len(middles):
+    if not seen.counts.any():
         return low, high
-    factors = _FACTORS
     best = [1.0, 1.0]
     for _ in range(3):
         before = list(best)
         for end in (0, 1):
-            tried = []
-            for factor in factors:
-                case = [*best]
-                case[end] = factor
-                tried.append(cost(middles, shares, low * case[0], high * case[1]))
-            best[end] = float(factors[int(np.argmin(tried))])
+            cases = [(factor, best[1]) if end == 0 else (best[0], factor) for factor in _FACTORS.tolist()]
+            tried = costs([(low * below, high * above) for below, above in cases])
+            best[end] = cases[int(np.argmin(tried))][end]
         if best == before:
             break
     return low * best[0], high * best[1]
 
 
-def _squared_error(
-    middles: Floats,
-    shares: Floats,
-    low: float,
-    high: float,
-    integers: Integers,
-    function: Callable[[Floats], Floats] | None,
-    wanted: Floats,
-) -> float:
-    """Return the mean square of what rounding and clipping change of what is `wanted`, the function's results or the values.
+class _SquaredErrors:
+    """The mean square of what rounding and clipping to a range change of a function's results, or of the values.
 
-    What a function makes may be several results for each value, which count alike.
+    What a function makes may be several results for each value, which count alike. Many ranges have the same parameters: one end
+    may be 0, and the last round of a search repeats the one before.
     """
-    found = parameters_of(low, high, integers)
-    steps = np.clip(np.rint(middles / found.scale) + found.zero_point, integers.low, integers.high)
-    if function is None:
-        results = (steps - found.zero_point) * found.scale
-    else:
-        # There are few steps beside the values.
-        levels = function((np.arange(integers.low, integers.high + 1.0) - found.zero_point) * found.scale)
-        results = levels[..., steps.astype(np.intp) - integers.low]
-    return float(((wanted - results) ** 2 * shares).sum())
+
+    def __init__(self, seen: Distribution, integers: Integers, function: Callable[[Floats], Floats] | None) -> None:
+        self._middles, self._shares = seen.histogram()
+        self._integers, self._function = integers, function
+        self._wanted = self._middles if function is None else function(self._middles)
+        self._known: dict[tuple[float, int], float] = {}
+
+    def __call__(self, ranges: Sequence[tuple[float, float]]) -> list[float]:
+        """Return the error of each range."""
+        found = [parameters_of(low, high, self._integers) for low, high in ranges]
+        keys = [(each.scale, each.zero_point) for each in found]
+        new = [key for key in dict.fromkeys(keys) if key not in self._known]
+        for first in range(0, len(new), _TOGETHER):
+            some = new[first : first + _TOGETHER]
+            self._known |= zip(some, self._errors(some).tolist(), strict=True)
+        return [self._known[key] for key in keys]
+
+    def _errors(self, cases: Sequence[tuple[float, int]]) -> Floats:
+        """Return the errors of some scales and zero points."""
+        scales, zeros = (np.array(each, np.float64)[:, None] for each in zip(*cases, strict=True))
+        low, high = self._integers.low, self._integers.high
+        steps = self._middles / scales
+        np.rint(steps, out=steps)
+        steps += zeros
+        np.clip(steps, low, high, out=steps)
+        if self._function is None:
+            results = (steps - zeros) * scales
+        else:
+            # There are few steps beside the values.
+            levels = self._function((np.arange(low, high + 1.0) - zeros) * scales)
+            places = steps.astype(np.intp) + (np.arange(len(cases))[:, None] * levels.shape[-1] - low)
+            results = np.take(levels.reshape(*levels.shape[:-2], -1), places, axis=-1)
+        errors = np.subtract(self._wanted[..., None, :], results, out=results)
+        errors *= errors
+        errors *= self._shares
+        return np.asarray(np.moveaxis(errors, -2, 0).reshape(len(cases), -1).sum(1))
+
+
+def _divergences(seen: Distribution, ranges: Sequence[tuple[float, float]], levels: int) -> list[float]:
+    """Return the divergence of each range."""
+    middles, shares = seen.histogram()
+    return [_divergence(middles, shares, low, high, levels) for low, high in ranges]
 
 
 def _divergence(middles: Floats, shares: Floats, low: float, high: float, levels: int) -> float:
