@@ -17,7 +17,7 @@ import pytest
 import triune
 from triune.cli import main
 from triune.profiling import profile
-from triune.profiling._model import _digest
+from triune.profiling._timeline import _digest
 
 CHARTS = ["timeline", "roofline", "memory-map-of-l1", "operators"]
 

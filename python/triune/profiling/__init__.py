@@ -20,8 +20,8 @@ from triune.profiling._model import (
     Segment,
     TileTimes,
     Tiling,
-    profile,
 )
+from triune.profiling._timeline import profile
 
 __all__ = [
     "Command",

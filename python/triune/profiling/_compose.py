@@ -17,8 +17,9 @@ from triune import _native
 from triune._files import replaced_text, write_text
 from triune._text import short
 from triune.errors import ArgumentError
-from triune.profiling._model import Span, check_clock, check_number
+from triune.profiling._model import Span
 from triune.profiling._table import LEAST_WIDTH, shorten
+from triune.profiling._timeline import check_clock, check_number
 
 __all__ = ["Composition", "InstanceTimes", "Run", "Workload", "activity", "compose"]
 

@@ -19,8 +19,8 @@ from triune._targets import target_of
 from triune._text import short
 from triune.errors import ArgumentError
 from triune.profiling._energy import of_row, scaled
-from triune.profiling._model import bottleneck
 from triune.profiling._table import compact, size
+from triune.profiling._timeline import bottleneck
 
 __all__ = ["Design", "Exploration", "explore"]
 
