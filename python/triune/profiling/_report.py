@@ -58,8 +58,8 @@ def _cards(profile: Profile) -> str:
         ("Constants", size(constants.bytes), f"in {constants.memory}"),
     ]
     if profile.energy:
-        part, most = max(profile.energy.parts().items(), key=lambda part: part[1])
-        share = f", {most / profile.energy.total:.0%} of it {part}" if most else ""
+        part, spent = max(profile.energy.parts().items(), key=lambda part: part[1])
+        share = f", {spent / profile.energy.total:.0%} of it {part}" if spent else ""
         rows.append(("Energy", str(profile.energy), f"an image on the device{share}"))
     if profile.host_operators:
         macs = f"{compact(profile.host_macs or 0)} MACs, not in this time"
