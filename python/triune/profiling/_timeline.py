@@ -122,7 +122,6 @@ def of_timeline(timeline: _native.Timeline, name: str, batch: int) -> Profile:
         scratch_bytes=timeline.scratch_bytes,
         scratch_lower_bound=timeline.scratch_lower_bound,
         spilled_bytes=timeline.spilled_bytes,
-        spilled_bytes=timeline.spilled_bytes,
         buffer_bytes=timeline.buffer_bytes,
         energy=of_row(totals["energy"], names),
         constants_share=timeline.constants_share,
