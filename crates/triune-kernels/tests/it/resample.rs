@@ -226,7 +226,7 @@ fn what_does_not_fit_is_refused() {
 
     let resample = Resample::new(&good).unwrap();
     let target = ResampleTarget { channels: Channels::First, extents: [2, 3], origin: [0, 0] };
-    let run = |x: usize, pixel, channel, y: usize, target| {
+    let run = |x: usize, pixel, channel, y: usize, target: &ResampleTarget| {
         resample.run(Isa::best(), &vec![0; x], pixel, &[(channel, [0_u8; 256])], &mut vec![0; y], target)
     };
     assert_eq!(run(72, 3, 2, 6, &target), Ok(()));
