@@ -159,7 +159,7 @@ fn the_example_runs() {
     let Some(program) = build(&crate_file("examples/axruntime/classify.cpp"), case.path()) else { return };
     fs::write(case.path().join("pixels.u8"), vec![200; 64]).unwrap();
     let said = run(command(&program, case.path()).arg(&case.model).arg("pixels.u8"));
-    assert_eq!(said.lines().count(), case.result.len());
+    assert_eq!(said.lines().count(), 4 * 8 * 8, "what the model gives, without the padding");
 }
 
 /// The names of all functions that the header declares.

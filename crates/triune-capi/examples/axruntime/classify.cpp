@@ -30,6 +30,17 @@ std::vector<std::int8_t> quantized(const std::vector<unsigned char>& pixels, con
     return padded;
 }
 
+/// Whether an element is none of the padding.
+bool holds_data(std::size_t element, const axrTensorInfo& info) {
+    for (std::size_t axis = info.ndims; axis-- > 0; element /= info.dims[axis]) {
+        const auto at = element % info.dims[axis];
+        if (at < info.padding[axis][0] || at >= info.dims[axis] - info.padding[axis][1]) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void logger(void*, axrLogLevel, const char* message) { std::fprintf(stderr, "%s\n", message); }
 
 }  // namespace
@@ -68,8 +79,11 @@ int main(int argc, char** argv) {
     if (axr_run_model_instance(instance, &given, 1, &wanted, 1) != AXR_SUCCESS) {
         return 1;
     }
+    std::size_t number = 0;
     for (std::size_t n = 0; n < out.size(); ++n) {
-        std::printf("%zu %.6f\n", n, (out[n] - output.zero_point) * output.scale);
+        if (holds_data(n, output)) {
+            std::printf("%zu %.6f\n", number++, (out[n] - output.zero_point) * output.scale);
+        }
     }
     return 0;
 }

@@ -166,7 +166,6 @@ impl Writer<'_> {
             (Kind::Real, Attribute::Int(number)) => table.f32(slot, *number as f32),
             (Kind::Real, _) => return Err(not("number")),
             (Kind::Text, Attribute::Text(text)) => table.text(slot, text),
-            (Kind::Text, _) => return Err(not("text")),
             (Kind::Json, _) => table.text(slot, &write::attribute(given, &self.json).to_string()),
             (Kind::Ints | Kind::MaybeInts, _) => table.i64s(slot, &integers(key, given)?),
             (Kind::Params, _) => table.part(slot, self.constant(key, given)?),
@@ -190,12 +189,11 @@ impl Writer<'_> {
                 let read = text.parse().map_err(|error: crate::Error| format!("{key}: {error}"))?;
                 scale(table, slot, &read)?
             }
-            (Kind::Scales, _) => return Err(not("text")),
             (Kind::Layout, Attribute::Text(text)) => {
                 let read = text.parse().map_err(|error: crate::Error| format!("{key}: {error}"))?;
                 table.table(slot, layout(&read))
             }
-            (Kind::Layout, _) => return Err(not("text")),
+            (Kind::Text | Kind::Scales | Kind::Layout, _) => return Err(not("text")),
             (Kind::Type, Attribute::Type(dtype)) => table.table(slot, tensor_type(dtype)?),
             (Kind::Type, _) => return Err(not("type of a tensor")),
             (Kind::Units, _) => {
