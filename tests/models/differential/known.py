@@ -92,6 +92,7 @@ DEVIATIONS = [
     Known(r"ReduceLogSum(Exp)?-.*int", ORT, "other values", "ONNX Runtime computes exponentials and logarithms in integers"),
     Known(r"GlobalMaxPool-", REFERENCE, "rank", "the reference adds an axis of one element in three dimensions"),
     Known(r"Scan-", ORT, "", "ONNX Runtime gives zeros where there are no steps, the standard the first state"),
+    Known(r"Dropout-", ORT, "as the reference", "ONNX Runtime gives the ratio for the operand where both are float8"),
     Known(r"(Hamming|Hann|Blackman)Window-", "", "steps apart|NaN", "the others divide 0 by 0 for a window of one element"),
     Known(r"Compress-", ORT, "other extents", "the standard has no condition that is longer than its axis"),
     Known(r"Pow-.*int", REFERENCE, "other values", "reals beyond the type: the reference makes the least integer of them"),

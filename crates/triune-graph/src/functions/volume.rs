@@ -76,6 +76,11 @@ impl Attributes {
                 behind: pads[index + axes] as i64,
                 out: 0,
             };
+            if weights.is_none()
+                && let Some(reason) = axis.same_over_steps(self.auto_pad)
+            {
+                return Err(f.wrong(reason));
+            }
             let placed = axis.padded(self.auto_pad).and_then(|axis| axis.placed(self.ceil_mode));
             *axis = placed.ok_or_else(|| {
                 f.wrong(format!("a window of {} does not fit {} elements", axis.kernel, axis.extent))

@@ -5,7 +5,7 @@ use triune_tensor::function::PoolKind;
 use super::{
     AutoPad,
     infer::{Operands, TensorType},
-    window::Window,
+    window::{Axis, Window},
 };
 use crate::Error;
 use triune_tensor::text::List;
@@ -86,6 +86,15 @@ impl Pool {
     /// Fixes `pad` and gives the result's type.
     pub(super) fn infer(&mut self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let x = at.of_rank(0, 4)?;
+        for index in 0..2 {
+            let (extent, kernel) = (x.shape[2 + index], self.kernel[index]);
+            let (stride, dilation) = (self.stride[index], self.dilation[index]);
+            if let Some(reason) =
+                (Axis { extent, kernel, stride, dilation, ..Axis::ONE }).same_over_steps(self.auto_pad)
+            {
+                return Err(at.wrong(reason));
+            }
+        }
         let (pad, [rows, columns]) =
             self.window().resolve(at, self.kernel, [x.shape[2], x.shape[3]], self.ceil_mode)?;
         (self.pad, self.auto_pad) = (pad, AutoPad::Explicit);

@@ -71,6 +71,22 @@ impl Axis {
         self.kernel.checked_sub(1)?.checked_mul(self.dilation)?.checked_add(1)
     }
 
+    /// What is to be said of a pool whose steps are longer than its window by two and more: with `SAME`, runtimes begin within the map,
+    /// by half of what is too much, where convolutions begin with it.
+    pub(crate) fn same_over_steps(&self, auto_pad: AutoPad) -> Option<String> {
+        let same = matches!(auto_pad, AutoPad::SameUpper | AutoPad::SameLower);
+        let seen =
+            (self.extent.div_ceil(self.stride).checked_sub(1)? * self.stride).checked_add(self.reach()?)?;
+        let over = self.extent.saturating_sub(seen);
+        (same && over > 1).then(|| {
+            format!(
+                "auto_pad of a pool of {} in steps of {} over {} elements: the steps leave {over} elements, and where the first window \
+                 begins is not settled; write pads",
+                self.kernel, self.stride, self.extent
+            )
+        })
+    }
+
     /// With the padding that it gets.
     pub(crate) fn padded(mut self, auto_pad: AutoPad) -> Option<Self> {
         (self.before, self.behind) = match auto_pad {
@@ -165,6 +181,19 @@ mod tests {
         assert_eq!(axis(112, 3, 2, 1).output(0, 0, true), Some(56));
         // Ceil would put a window wholly behind the input.
         assert_eq!(axis(3, 1, 3, 1).output(0, 1, true), Some(1));
+    }
+
+    #[test]
+    fn pools_whose_steps_leave_much_are_told() {
+        let told =
+            |extent, kernel, stride| axis(extent, kernel, stride, 1).same_over_steps(AutoPad::SameLower);
+        assert_eq!([told(4, 1, 2), told(7, 2, 2), told(6, 3, 1)], [None, None, None]);
+        let reason = told(6, 1, 3).expect("it skips 2 of 6");
+        assert!(
+            reason.contains("a pool of 1 in steps of 3 over 6 elements: the steps leave 2 elements"),
+            "{reason}"
+        );
+        assert_eq!(axis(6, 1, 3, 1).same_over_steps(AutoPad::Valid), None);
     }
 
     #[test]

@@ -91,7 +91,7 @@ fn fields_that_mean_nothing() {
     let run = || Request::Run { start: 14, bytes: 15, segments: segments.clone() };
     for ((kind, bytes), words) in [
         (with(run(), 16, 2), "2 is neither 0 nor 1"),
-        (with(run(), usize::MAX, 6), "the kind 6 of a segment is unknown"),
+        (with(run(), usize::MAX, 7), "the kind 7 of a segment is unknown"),
         (with(run(), 17, 2), "2 items are to follow in 21 bytes"),
         (with(run(), 20, 255), "items are to follow in 21 bytes"),
         (with(Request::Configure(settings()), 24, 9), "a width of 9 bits"),

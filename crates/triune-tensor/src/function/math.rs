@@ -275,7 +275,7 @@ pub fn sin(x: f64) -> f64 {
 #[inline]
 pub fn cos(x: f64) -> f64 {
     let (turns, r) = quarter_turns(x);
-    sin_of(turns + 1, r)
+    sin_of(turns.wrapping_add(1), r)
 }
 
 /// Whether [`sin_of_small`] and the like are for x.
