@@ -263,7 +263,7 @@ def test_errors_name_the_cure(
     assert "no section [parse]" in refused("optimize", "bad.toml")
     assert "targets differ: wolong, zhuge" in refused("parse", file, "--target", "wolong")
     Path("bad.toml").write_text(Path(file).read_text().replace('"zhuge"', '"wolong"'))
-    assert "target: expected BUYI or zhuge, got 'wolong'" in refused("parse", "bad.toml")
+    assert "target: there is no WL170 (Wolong)" in refused("parse", "bad.toml")
     assert "there is no such file" in refused("parse", file, "--network", "nothing.onnx")
     assert "KEY VALUE" in refused("parse", file, "--network")
 

@@ -659,6 +659,7 @@ multiversion! {
 
 multiversion! {
     /// Whether one of some elements is the best one.
+    #[expect(clippy::needless_bitwise_bool, reason = "a comparison that is skipped would be a branch")]
     fn contains[T: Reducible](x: &[T], best: T) -> bool {
         if best.is_nan() {
             x.iter().fold(false, |any, x| any | x.is_nan())

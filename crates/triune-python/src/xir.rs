@@ -214,14 +214,14 @@ pub(crate) fn xir_raw_table(
     Ok(entries.iter().map(|entry| (entry.v_id, entry.offset, entry.length)).collect())
 }
 
+/// Where data lie in a file, (offset, length), by the `v_id` of their constants.
+type Places = BTreeMap<i64, (usize, usize)>;
+
 /// A network in FlatBuffers form: its JSON, and for each constant that has data where they lie, (`v_id`: (offset, length)).
 ///
 /// Raises `ArgumentError` for what is no such file.
 #[pyfunction]
-pub(crate) fn xir_read_flat(
-    py: Python<'_>,
-    data: &Bound<'_, PyBytes>,
-) -> PyResult<(String, BTreeMap<i64, (usize, usize)>)> {
+pub(crate) fn xir_read_flat(py: Python<'_>, data: &Bound<'_, PyBytes>) -> PyResult<(String, Places)> {
     let file = data.as_bytes();
     py.detach(|| {
         let (document, places) = xir::Document::read_flat_places(file)?;
@@ -239,11 +239,11 @@ pub(crate) fn xir_read_flat(
 /// Raises `ArgumentError` for what is no network, for data of another size than a constant's, and for what the form cannot
 /// hold.
 #[pyfunction]
-pub(crate) fn xir_write_flat<'py>(
-    py: Python<'py>,
+pub(crate) fn xir_write_flat(
+    py: Python<'_>,
     json: PyBackedBytes,
     data: BTreeMap<i64, PyBuffer<u8>>,
-) -> PyResult<Bound<'py, PyBytes>> {
+) -> PyResult<Bound<'_, PyBytes>> {
     let data = data.iter().map(|(&v_id, buffer)| Ok((v_id, bytes(py, buffer)?)));
     let data = data.collect::<PyResult<Vec<(i64, Vec<u8>)>>>()?;
     let made = py

@@ -105,12 +105,11 @@ impl Profile {
         for command in &timeline.commands {
             let own = named(&program, command);
             let at = if own.0.is_empty() && last != Some(own) { None } else { found.get(&own).copied() };
-            match at {
-                Some(at) => operators[at].push(command.clone()),
-                None => {
-                    found.insert(own, operators.len());
-                    operators.push(vec![command.clone()]);
-                }
+            if let Some(at) = at {
+                operators[at].push(*command);
+            } else {
+                found.insert(own, operators.len());
+                operators.push(vec![*command]);
             }
             last = Some(own);
         }

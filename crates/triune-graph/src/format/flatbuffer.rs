@@ -4,6 +4,11 @@
 //! verified up front. Parts of a buffer may be shared: what a reader visits is counted, and a buffer that makes a reader
 //! visit much more than it holds is an error. References point forwards only, so that there are no cycles.
 
+#![cfg_attr(
+    not(all(feature = "megengine", feature = "xir")),
+    expect(dead_code, reason = "each form of files takes what it needs of it")
+)]
+
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,

@@ -1,6 +1,6 @@
 //! Model files: one module per format. Versions and dialects of a format end here; what leaves is the one IR.
 
-#[cfg(feature = "megengine")]
+#[cfg(any(feature = "megengine", feature = "xir"))]
 mod flatbuffer;
 pub mod json;
 mod kind;

@@ -48,7 +48,9 @@ impl Axis {
             reals.extend((first..end).map(|at| weight(filter, (at as f64 - center + 0.5) * step)));
             let sum = reals.iter().fold(0.0, |sum, real| sum + real);
             if sum != 0.0 {
-                reals.iter_mut().for_each(|real| *real /= sum);
+                for real in &mut reals {
+                    *real /= sum;
+                }
             }
             if !reals.iter().all(|real| real.abs() * f64::from(1 << BITS) < LARGEST) {
                 return Err(Error::Invalid("a weight is too large for sums of 32 bits"));

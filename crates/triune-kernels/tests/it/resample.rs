@@ -150,7 +150,7 @@ fn pictures_of_all_sizes() {
                 }
                 for _ in 0..3 {
                     let mut pair = |most: usize| {
-                        let [a, b] = [(); 2].map(|()| (random.unit() + 1.0) / 2.0 * most as f32);
+                        let [a, b] = [(); 2].map(|()| f32::midpoint(random.unit(), 1.0) * most as f32);
                         [a.min(b), a.max(b)]
                     };
                     let ([left, right], [top, bottom]) = (pair(input[1]), pair(input[0]));

@@ -2,6 +2,8 @@
 //! machine, unlike those of a C library. Results lie within some units in the last place of f64, so that one
 //! rounding to f32 follows; arguments are those that an f32 can be, or what such functions make of them.
 
+#![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
+
 /// ln x; NaN below 0, −∞ at 0. A subnormal f64 counts as the smallest normal one.
 #[inline]
 pub fn log(x: f64) -> f64 {
@@ -179,7 +181,6 @@ fn quarter_turns(x: f64) -> (u64, f64) {
 
 /// The same for |x| below [`LARGE`]. Of the turns, the last bits are right, which is what counts.
 #[inline(always)]
-#[expect(clippy::inline_always, reason = "vectorised inside of its caller's loop")]
 fn quarter_turns_of_small(x: f64) -> (u64, f64) {
     // 1.5·2⁵²: adding it rounds to an integer, which then stands in the low bits.
     const ROUNDER: f64 = 6_755_399_441_055_744.0;
@@ -238,7 +239,6 @@ fn sin_cos(r: f64) -> (f64, f64) {
 ///
 /// One series each, and the angles side by side: a series is a chain of steps that wait for each other.
 #[inline(always)]
-#[expect(clippy::inline_always, reason = "vectorised inside of its caller's loop")]
 fn sines_of<const COUNT: usize>(turns: &[u64; COUNT], r: &[f64; COUNT]) -> [f64; COUNT] {
     let is_cosine = |turns: u64| turns & 1 != 0;
     let mut values = [0.0; COUNT];
@@ -300,7 +300,6 @@ pub fn cos_of_small(x: f64) -> f64 {
 
 /// [`sin_of_small`] of several angles.
 #[inline(always)]
-#[expect(clippy::inline_always, reason = "vectorised inside of its caller's loop")]
 pub fn sines_of_small<const COUNT: usize>(x: [f64; COUNT]) -> [f64; COUNT] {
     let mut values = turned(&x, 0);
     for i in 0..COUNT {
@@ -313,14 +312,12 @@ pub fn sines_of_small<const COUNT: usize>(x: [f64; COUNT]) -> [f64; COUNT] {
 
 /// [`cos_of_small`] of several angles.
 #[inline(always)]
-#[expect(clippy::inline_always, reason = "vectorised inside of its caller's loop")]
 pub fn cosines_of_small<const COUNT: usize>(x: [f64; COUNT]) -> [f64; COUNT] {
     turned(&x, 1)
 }
 
 /// The sines of small angles and so many quarter turns.
 #[inline(always)]
-#[expect(clippy::inline_always, reason = "vectorised inside of its caller's loop")]
 fn turned<const COUNT: usize>(x: &[f64; COUNT], quarters: u64) -> [f64; COUNT] {
     let (mut turns, mut r) = ([0; COUNT], [0.0; COUNT]);
     for i in 0..COUNT {
