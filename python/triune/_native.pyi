@@ -686,7 +686,7 @@ def scale_pixels(
     *,
     last: bool = False,
     reverse: bool = False,
-    origin: tuple[int, int] = (0, 0),
+    origin: tuple[int, int] = ...,
     down_first: bool = False,
 ) -> None: ...
 def depad_dequantize(

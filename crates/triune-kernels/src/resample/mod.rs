@@ -107,7 +107,7 @@ impl Resample {
     }
 
     /// Scales a picture whose pixels have so many bytes, 1, 3 or 4, row after row. For each table (channel, values) of a channel of
-    /// the picture, elements are values[byte]; they become a channel of the target, in the order of the tables.
+    /// the picture, elements are `values[byte]`; they become a channel of the target, in the order of the tables.
     ///
     /// Takes one thread: who has many pictures has threads of their own.
     ///
