@@ -183,39 +183,23 @@ multiversion! {
             UnaryKind::Softplus => {
                 each_quickly(x, y, math::is_middling, math::softplus_of_middling, math::softplus);
             }
-            UnaryKind::Sin => each_of_angles(x, y, exact::sines_of_small, exact::sin),
-            UnaryKind::Cos => each_of_angles(x, y, exact::cosines_of_small, exact::cos),
+            UnaryKind::Sin => each_of_angles(x, y, exact::sin_of_small, exact::sin),
+            UnaryKind::Cos => each_of_angles(x, y, exact::cos_of_small, exact::cos),
             kind => with_function!(kind, each(x, y)),
         }
     }
 }
 
-/// Angles side by side.
-const ANGLES: usize = 16;
-
-/// As [`each_quickly`], in f64 and by a function of several small angles.
+/// As [`each_quickly`], in f64 and by a function without branches for small angles.
 #[inline(always)]
-fn each_of_angles(
-    x: &[f32],
-    y: &mut [f32],
-    small: impl Fn([f64; ANGLES]) -> [f64; ANGLES],
-    general: impl Fn(f64) -> f64,
-) {
-    let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<ANGLES>(), y.as_chunks_mut::<ANGLES>());
-    for (x, y) in x.iter().zip(y) {
-        if x.iter().fold(true, |all, &x| all & exact::is_small_angle(f64::from(x))) {
-            let mut wide = [0.0; ANGLES];
-            for (wide, x) in wide.iter_mut().zip(x) {
-                *wide = f64::from(*x);
-            }
-            for (y, value) in y.iter_mut().zip(small(wide)) {
-                *y = value as f32;
-            }
-        } else {
-            each(x, y, |x| general(f64::from(x)) as f32);
-        }
-    }
-    each(x_rest, y_rest, |x| general(f64::from(x)) as f32);
+fn each_of_angles(x: &[f32], y: &mut [f32], small: impl Fn(f64) -> f64, general: impl Fn(f64) -> f64) {
+    each_quickly(
+        x,
+        y,
+        |x| exact::is_small_angle(f64::from(x)),
+        |x| small(f64::from(x)) as f32,
+        |x| general(f64::from(x)) as f32,
+    );
 }
 
 /// y = f(x), element by element over two maps of equal extents.

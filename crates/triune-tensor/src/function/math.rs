@@ -2,8 +2,6 @@
 //! machine, unlike those of a C library. Results lie within some units in the last place of f64, so that one
 //! rounding to f32 follows; arguments are those that an f32 can be, or what such functions make of them.
 
-#![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
-
 /// ln x; NaN below 0, −∞ at 0. A subnormal f64 counts as the smallest normal one.
 #[inline]
 pub fn log(x: f64) -> f64 {
@@ -170,28 +168,25 @@ const TWO_OVER_PI: [u64; 20] = [
 /// Angles below this are reduced by a quarter turn in two parts.
 const LARGE: f64 = 67_108_864.0;
 
-/// Quarter turns in x, of which the last two bits count, and what is left of it in −π/4..π/4.
+/// Quarter turns in x, and what is left of it in −π/4..π/4.
 #[inline]
-fn quarter_turns(x: f64) -> (u64, f64) {
+fn quarter_turns(x: f64) -> (i64, f64) {
     if x.abs() < LARGE {
         return quarter_turns_of_small(x);
     }
     if x.is_finite() { quarter_turns_of_large(x) } else { (0, f64::NAN) }
 }
 
-/// The same for |x| below [`LARGE`]. Of the turns, the last bits are right, which is what counts.
-#[inline(always)]
-fn quarter_turns_of_small(x: f64) -> (u64, f64) {
-    // 1.5·2⁵²: adding it rounds to an integer, which then stands in the low bits.
-    const ROUNDER: f64 = 6_755_399_441_055_744.0;
-    let rounded = x * std::f64::consts::FRAC_2_PI + ROUNDER;
-    let n = rounded - ROUNDER;
-    (rounded.to_bits(), n.mul_add(-HALF_PI_LOW, n.mul_add(-HALF_PI_HIGH, x)))
+/// The same for |x| below [`LARGE`].
+#[inline]
+fn quarter_turns_of_small(x: f64) -> (i64, f64) {
+    let n = (x * std::f64::consts::FRAC_2_PI).round_ties_even();
+    (n as i64, n.mul_add(-HALF_PI_LOW, n.mul_add(-HALF_PI_HIGH, x)))
 }
 
 /// The same by long multiplication, for finite |x| from 2²⁶ on.
 #[cold]
-fn quarter_turns_of_large(x: f64) -> (u64, f64) {
+fn quarter_turns_of_large(x: f64) -> (i64, f64) {
     // x = m·2ᵉ with m below 2⁵³ and e from −26 to 971. Digits of 2/π before the e − 2nd give multiples of four quarter turns;
     // the next 192 are enough for 53 digits of the fraction even where 62 zeros begin it, as far as an f64 comes to a
     // multiple of π/2 (Muller et al., Handbook of Floating-Point Arithmetic, 10.2).
@@ -217,11 +212,11 @@ fn quarter_turns_of_large(x: f64) -> (u64, f64) {
     let whole = 2.0_f64.powi(128);
     // The nearest quarter turn, so that what is left begins at its own first digit.
     let (turns, part) = match fraction >> 127 {
-        0 => (turns, fraction as f64 / whole),
-        _ => (turns + 1, -(fraction.wrapping_neg() as f64) / whole),
+        0 => (turns as i64, fraction as f64 / whole),
+        _ => (turns as i64 + 1, -(fraction.wrapping_neg() as f64) / whole),
     };
     let r = part * std::f64::consts::FRAC_PI_2;
-    if x < 0.0 { (turns.wrapping_neg(), -r) } else { (turns, r) }
+    if x < 0.0 { (-turns, -r) } else { (turns, r) }
 }
 
 /// sin r and cos r for r in −π/4..π/4, by their series, to terms below 2⁻⁵³.
@@ -235,32 +230,12 @@ fn sin_cos(r: f64) -> (f64, f64) {
     (r * series(1), series(0))
 }
 
-/// The sines of angles of so many quarter turns, whose last two bits count, and r.
-///
-/// One series each, and the angles side by side: a series is a chain of steps that wait for each other.
-#[inline(always)]
-fn sines_of<const COUNT: usize>(turns: &[u64; COUNT], r: &[f64; COUNT]) -> [f64; COUNT] {
-    let is_cosine = |turns: u64| turns & 1 != 0;
-    let mut values = [0.0; COUNT];
-    // Those of `sin_cos`, of the cosine and the sine.
-    for &[cosine, sine] in INVERSE_FACTORIALS[..20].as_chunks::<2>().0.iter().rev() {
-        for i in 0..COUNT {
-            let term = if is_cosine(turns[i]) { cosine } else { sine };
-            values[i] = values[i] * -(r[i] * r[i]) + term;
-        }
-    }
-    for i in 0..COUNT {
-        let value = values[i] * if is_cosine(turns[i]) { 1.0 } else { r[i] };
-        values[i] = f64::from_bits(value.to_bits() ^ (turns[i] & 2) << 62);
-    }
-    values
-}
-
 /// The sine of an angle of so many quarter turns and r.
 #[inline]
-fn sin_of(turns: u64, r: f64) -> f64 {
-    let [value] = sines_of(&[turns], &[r]);
-    value
+fn sin_of(turns: i64, r: f64) -> f64 {
+    let (sin, cos) = sin_cos(r);
+    let value = if turns & 1 == 0 { sin } else { cos };
+    if turns & 2 == 0 { value } else { -value }
 }
 
 /// sin x.
@@ -275,10 +250,10 @@ pub fn sin(x: f64) -> f64 {
 #[inline]
 pub fn cos(x: f64) -> f64 {
     let (turns, r) = quarter_turns(x);
-    sin_of(turns.wrapping_add(1), r)
+    sin_of(turns + 1, r)
 }
 
-/// Whether [`sin_of_small`] and the like are for x.
+/// Whether [`sin_of_small`] and [`cos_of_small`] are for x.
 #[inline]
 pub fn is_small_angle(x: f64) -> bool {
     x.abs() < LARGE
@@ -287,44 +262,16 @@ pub fn is_small_angle(x: f64) -> bool {
 /// sin x for a small angle, without a branch.
 #[inline]
 pub fn sin_of_small(x: f64) -> f64 {
-    let [value] = sines_of_small([x]);
-    value
+    let (turns, r) = quarter_turns_of_small(x);
+    let value = sin_of(turns, r);
+    if x == 0.0 { x } else { value }
 }
 
 /// cos x for a small angle, without a branch.
 #[inline]
 pub fn cos_of_small(x: f64) -> f64 {
-    let [value] = cosines_of_small([x]);
-    value
-}
-
-/// [`sin_of_small`] of several angles.
-#[inline(always)]
-pub fn sines_of_small<const COUNT: usize>(x: [f64; COUNT]) -> [f64; COUNT] {
-    let mut values = turned(&x, 0);
-    for i in 0..COUNT {
-        if x[i] == 0.0 {
-            values[i] = x[i];
-        }
-    }
-    values
-}
-
-/// [`cos_of_small`] of several angles.
-#[inline(always)]
-pub fn cosines_of_small<const COUNT: usize>(x: [f64; COUNT]) -> [f64; COUNT] {
-    turned(&x, 1)
-}
-
-/// The sines of small angles and so many quarter turns.
-#[inline(always)]
-fn turned<const COUNT: usize>(x: &[f64; COUNT], quarters: u64) -> [f64; COUNT] {
-    let (mut turns, mut r) = ([0; COUNT], [0.0; COUNT]);
-    for i in 0..COUNT {
-        let (counted, rest) = quarter_turns_of_small(x[i]);
-        (turns[i], r[i]) = (counted.wrapping_add(quarters), rest);
-    }
-    sines_of(&turns, &r)
+    let (turns, r) = quarter_turns_of_small(x);
+    sin_of(turns + 1, r)
 }
 
 /// tan x.
