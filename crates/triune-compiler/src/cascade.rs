@@ -15,8 +15,8 @@ use triune_device::{
 
 use crate::{
     ALIGNMENT, Error, Operator, Program, Wait, patch,
-    plan::{Besides, Draft, PlanOptions, Planned, constants_near, place as place_all},
-    program::{PlannedBuffer, behind},
+    plan::{Besides, Draft, PlanOptions, Planned, place as place_all, share_of},
+    program::PlannedBuffer,
 };
 
 /// Most commands of a cascade: each one more makes the first bands higher.
@@ -35,13 +35,13 @@ pub(crate) struct Unplanned {
 }
 
 /// Where segments lie, for timing.
-pub(crate) struct Circumstances<'a> {
-    pub spec: &'a DeviceSpec,
+struct Circumstances<'a> {
+    spec: &'a DeviceSpec,
     /// The memory of each segment.
-    pub placement: &'a [&'a str],
+    placement: &'a [&'a str],
     /// Bytes of the near memory for feature maps.
-    pub capacity: u64,
-    pub options: TimingOptions,
+    capacity: u64,
+    options: TimingOptions,
 }
 
 /// A cascade: commands `first..first + depth` in bands of so many rows of the last one's results.
@@ -56,7 +56,7 @@ struct Cascade {
 
 /// The program with those of its commands in cascades between which feature maps lie in no near memory, where bands take less time;
 /// `None` where there are none. `planned` is the plan of the program as it is.
-pub(crate) fn cascaded(
+fn cascaded(
     program: &Unplanned,
     planned: &Planned,
     about: &Circumstances<'_>,
@@ -108,7 +108,9 @@ pub(crate) fn faster(
     planned: &Planned,
 ) -> Result<Option<(Unplanned, (CommandBuffer, Planned))>, Error> {
     let place = &spec.placement;
-    let (Some(near), Some(behind)) = (&place.resident, behind(besides.inputs, besides.outputs)) else {
+    let (Some(near), Some(behind)) =
+        (&place.resident, Program::behind(besides.inputs.len() + besides.outputs.len()))
+    else {
         return Ok(None);
     };
     if spec.clock_mhz.is_none() {
@@ -118,7 +120,7 @@ pub(crate) fn faster(
     placement[usize::from(Program::INSTRUCTIONS)] = &place.instructions;
     placement[usize::from(Program::SCRATCH)] = &place.scratch;
     placement[usize::from(Program::RESIDENT)] = near;
-    if constants_near(spec, besides, commands)? {
+    if share_of(spec, besides, commands)?.constants_near {
         placement[usize::from(Program::CONSTANTS)] = &place.constants;
     }
     let about = Circumstances {
@@ -244,12 +246,11 @@ fn band(
     })
 }
 
-/// One band of a cascade: its commands, and the bytes of the feature maps between them. Those are named by `name`, from their number
-/// in the cascade and their bytes.
+/// The commands of one band of a cascade; `name` gives a feature map between them its address, from its bytes.
 fn cut(
     commands: &[Command],
     rows: &Range<u32>,
-    mut name: impl FnMut(usize, u64) -> Option<Addr>,
+    mut name: impl FnMut(u64) -> Option<Addr>,
 ) -> Option<Vec<Command>> {
     // From the last command back to the first: what each has to make.
     let mut wanted = vec![rows.clone(); commands.len()];
@@ -257,10 +258,10 @@ fn cut(
         wanted[at - 1] = needed(&commands[at], &wanted[at])?.0;
     }
     let mut made: Vec<(Addr, u32)> = Vec::with_capacity(commands.len());
-    for (at, rows) in wanted.iter().take(commands.len() - 1).enumerate() {
-        let map = maps(&commands[at])?.1;
+    for (command, rows) in commands.iter().zip(&wanted).take(commands.len() - 1) {
+        let map = maps(command)?.1;
         let bytes = u64::from(rows.end - rows.start).checked_mul(map.stride_h)?;
-        made.push((name(at, bytes)?, rows.start));
+        made.push((name(bytes)?, rows.start));
     }
     let own = |at: usize| made.get(at).copied();
     commands
@@ -310,22 +311,20 @@ fn fastest(
         Ok(timeline.total_cycles - timeline.launch_cycles)
     };
     let whole = time(own, 0)?;
+    let unnamed =
+        u32::try_from(planned.drafts.len()).map_err(|_| Error::Internal("too many feature maps".into()))?;
     let mut best: Option<Cascade> = None;
-    let mut rows = 1;
-    while rows < last.h {
-        let height = rows;
-        rows *= 2;
+    let heights = std::iter::successors(Some(1_u32), |rows| rows.checked_mul(2));
+    for height in heights.take_while(|&height| height < last.h) {
         if last.h.div_ceil(height) > MOST_BANDS {
             continue;
         }
         let Some(bands) = bands(own, height) else { break };
         // Two neighbours are alive together, and what else lies near has to go on doing so: half of it, for a guess.
         let mut most = 0;
-        let unnamed = u32::try_from(planned.drafts.len())
-            .map_err(|_| Error::Internal("too many feature maps".into()))?;
         let parts: Option<Vec<Vec<Command>>> = bands
             .map(|band| {
-                cut(own, &band, |_, bytes| {
+                cut(own, &band, |bytes| {
                     most = most.max(bytes);
                     patch::pack(unnamed, 0)
                 })
@@ -365,7 +364,7 @@ impl Unplanned {
             starts.extend(std::iter::repeat_n(start, cascade.depth));
             let own = &commands[at..at + cascade.depth];
             for band in bands(own, cascade.rows).ok_or_else(lost)? {
-                let named = |_: usize, bytes: u64| {
+                let named = |bytes: u64| {
                     let index = u32::try_from(drafts.len()).ok()?;
                     drafts.push(Draft {
                         bytes: bytes.checked_next_multiple_of(ALIGNMENT)?,

@@ -15,7 +15,7 @@ use triune_memory::{
 
 use crate::{
     ALIGNMENT, Error, Program, TensorIo, in_place, patch,
-    program::{PlannedBuffer, Residency, behind},
+    program::{PlannedBuffer, Residency},
 };
 
 /// How feature maps are placed.
@@ -236,7 +236,9 @@ fn room(
     commands: &CommandBuffer,
     resident: u64,
 ) -> Result<Option<(u8, u64)>, Error> {
-    let Some(segment) = behind(besides.inputs, besides.outputs).filter(|_| spec.spills()) else {
+    let Some(segment) =
+        Program::behind(besides.inputs.len() + besides.outputs.len()).filter(|_| spec.spills())
+    else {
         return Ok(None);
     };
     let mut room = share_of(spec, besides, commands)?.scratch;
@@ -251,22 +253,17 @@ fn room(
 }
 
 /// What the program has of the memories that cores share.
-fn share_of(spec: &DeviceSpec, besides: &Besides<'_>, commands: &CommandBuffer) -> Result<Share, Error> {
+pub(crate) fn share_of(
+    spec: &DeviceSpec,
+    besides: &Besides<'_>,
+    commands: &CommandBuffer,
+) -> Result<Share, Error> {
     let constants = if spec.array.is_some_and(|array| array.packs_weights()) {
         timing::constant_bytes(spec, &commands.iter().collect::<Vec<_>>())
     } else {
         besides.constants
     };
     Ok(spec.share(besides.batch, constants, None)?)
-}
-
-/// Whether the constants lie where the description places them.
-pub(crate) fn constants_near(
-    spec: &DeviceSpec,
-    besides: &Besides<'_>,
-    commands: &CommandBuffer,
-) -> Result<bool, Error> {
-    Ok(share_of(spec, besides, commands)?.constants_near)
 }
 
 /// Bytes rounded up to the alignment of segments.

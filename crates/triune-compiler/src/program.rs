@@ -168,11 +168,6 @@ pub struct Program {
     pub operators: Vec<Operator>,
 }
 
-/// The number of the segment behind a border's; `None` when there are as many as addresses can name.
-pub(crate) fn behind(inputs: &[TensorIo], outputs: &[TensorIo]) -> Option<u8> {
-    u8::try_from(usize::from(Program::FIRST_IO) + inputs.len() + outputs.len()).ok()
-}
-
 /// Whether two devices differ in nothing but the size and speed of the memory that the host reaches: no command knows of that.
 fn is_one_chip(one: &DeviceSpec, other: &DeviceSpec) -> bool {
     let mut board = other.clone();
@@ -255,9 +250,14 @@ impl Program {
         ends.map(move |end| std::mem::replace(&mut start, end)..end)
     }
 
+    /// Segment behind those of so many inputs and outputs; `None` when these are as many as addresses can name.
+    pub fn behind(border: usize) -> Option<u8> {
+        border.checked_add(Self::FIRST_IO.into()).and_then(|segment| u8::try_from(segment).ok())
+    }
+
     /// Segment of the feature maps that the far memory has no room for: that behind the outputs'. `None` if there are none.
     pub fn spilled(&self) -> Option<u8> {
-        let segment = behind(&self.inputs, &self.outputs);
+        let segment = Self::behind(self.inputs.len() + self.outputs.len());
         (self.spilled_bytes > 0).then_some(segment).flatten()
     }
 

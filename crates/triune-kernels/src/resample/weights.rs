@@ -1,5 +1,5 @@
 //! Weights of 22 bits along an axis, as Pillow has them: the arithmetic is that of its `Resample.c`, operation by operation, in
-//! doubles.
+//! doubles, but for sines, which are the core's own.
 
 use std::{f64::consts::PI, ops::Range};
 

@@ -252,8 +252,8 @@ impl Description {
     }
 
     fn buffers(&self, path: &Path) -> Result<Vec<PlannedBuffer>, Error> {
-        let spilled = usize::from(Program::FIRST_IO) + self.inputs.len() + self.outputs.len();
-        if self.spilled_bytes > 0 && u8::try_from(spilled).is_err() {
+        let spilled = Program::behind(self.inputs.len() + self.outputs.len());
+        if self.spilled_bytes > 0 && spilled.is_none() {
             return Err(Error::package(
                 path,
                 "more tensors than addresses can name; compile the model again",
@@ -263,7 +263,7 @@ impl Description {
             let room = match segment {
                 Program::SCRATCH => self.scratch_bytes,
                 Program::RESIDENT => self.residency.as_ref().map_or(0, |residency| residency.peak),
-                _ if usize::from(segment) == spilled => self.spilled_bytes,
+                _ if Some(segment) == spilled => self.spilled_bytes,
                 _ => return None,
             };
             let fits = offset.checked_add(bytes).is_some_and(|end| end <= room) && first < last;
