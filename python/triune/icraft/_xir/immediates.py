@@ -105,7 +105,7 @@ class IntImm(ScalarImm, Concrete):
     def __init__(
         self, value: int | ObjectRef, dtype: ScalarType | MemType | None = None, mtype: MemType | None = None
     ) -> None:
-        """Take the number, its type and where it lies. Raises Error if it does not fit 64 bits."""
+        """Take the number, its type and where it lies. Raises TypeError unless it is from -2^63 to 2^64-1."""
         if isinstance(value, ObjectRef) or int(value) != value:
             raise TypeError(short(f"IntImm() takes a whole number, not {value!r}"))
         if not -(1 << 63) <= value < 1 << 64:
