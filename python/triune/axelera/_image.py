@@ -26,7 +26,8 @@ class Named(enum.Enum):
 
     @classmethod
     def parse(cls, value: Any) -> Self:
-        """Return the member. Raises ValueError for another name, TypeError for no string."""
+        """Return the member of a name, in either case, or the member itself. Raises ValueError for another name, TypeError
+        for no string."""
         if isinstance(value, cls):
             return value
         if not isinstance(value, str):
@@ -213,17 +214,17 @@ class Picture:
 
     @property
     def color_format(self) -> ColorFormat:
-        """The order of the colors."""
+        """The order of the colors, ``PACKED`` if it is not known."""
         return self._color
 
     @property
     def width(self) -> int:
-        """Pixels a row."""
+        """Pixels a row, of the picture and not of its array's planes."""
         return int(self._extents[1])
 
     @property
     def height(self) -> int:
-        """Rows."""
+        """Rows of pixels; an array of planes (I420, NV12, NV16) has more."""
         return int(self._extents[0])
 
     @property
@@ -244,7 +245,7 @@ class Picture:
 
     @property
     def has_array(self) -> bool:
-        """Whether there is an array of the pixels already."""
+        """Whether there is an array of the pixels already: False of one of Pillow's pictures until something asks for them."""
         return self._array is not None
 
     @property

@@ -151,7 +151,7 @@ class Tiling:
 
     @property
     def tiles(self) -> int:
-        """Tiles in all."""
+        """Tiles in all: `bands` · `panels` · `chunks`."""
         return self.bands * self.panels * self.chunks
 
     def __str__(self) -> str:
@@ -254,7 +254,7 @@ class Command:
 
     @property
     def held(self) -> int:
-        """Cycles that it holds the execute queue: control, stall and compute, nobody else's among them."""
+        """Cycles that it holds the execute queue: `control` + `stall` + `compute`, nobody else's among them."""
         return self.control + self.stall + self.compute
 
 
@@ -314,7 +314,7 @@ class Operator:
 
     @property
     def held(self) -> int:
-        """Cycles that it holds the execute queue: control, stall and compute."""
+        """Cycles that it holds the execute queue: `control` + `stall` + `compute`, of all its commands."""
         return self.control + self.stall + self.compute
 
 
@@ -394,12 +394,12 @@ class Profile:
 
     @property
     def microseconds(self) -> float:
-        """`cycles` at `clock_mhz`."""
+        """`cycles` at `clock_mhz`, in µs: an image's time on one core, launch included."""
         return self.time(self.cycles, "us")
 
     @property
     def milliseconds(self) -> float:
-        """`cycles` at `clock_mhz`."""
+        """`cycles` at `clock_mhz`, in ms: an image's time on one core, launch included."""
         return self.time(self.cycles, "ms")
 
     def time(self, cycles: int, unit: str = "us") -> float:
@@ -415,7 +415,7 @@ class Profile:
 
     @property
     def macs_per_second(self) -> float:
-        """Multiply-accumulates of one core per second."""
+        """Multiply-accumulates of one core per second: `macs` of an image over its time."""
         return self.macs / self.cycles * self.clock_mhz * 1e6
 
     @cached_property
@@ -430,7 +430,7 @@ class Profile:
         return found
 
     def segment(self, kind: str) -> Segment:
-        """Return the first segment of a kind."""
+        """Return the first segment of a kind (`Segment.kind`). Raises StopIteration if the program has none."""
         return next(segment for segment in self.segments if segment.kind == kind)
 
     def __repr__(self) -> str:
@@ -473,7 +473,7 @@ class Profile:
         return [plan for plan in found if plan.bytes] or found[-1:]
 
     def memory(self, name: str) -> Memory:
-        """Return the memory of that name."""
+        """Return the memory of that name, as `memories` have it. Raises StopIteration if the device has none."""
         return next(memory for memory in self.memories if memory.name == name)
 
     def live_bytes(self, segment: str | None = None) -> list[tuple[int, int]]:
@@ -527,19 +527,29 @@ class Profile:
         return table(self, width, unit)
 
     def write_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write a line per operator, exact, with a header."""
+        """Write a line per operator, exact, with a header: cycles, bytes by memory, tiles, shares from 0 to 1, femtojoules
+        where known.
+
+        Raises `triune.errors.FileError` if the file cannot be written; it is replaced in one step.
+        """
         from triune.profiling._files import write_csv
 
         write_csv(self, Path(path))
 
     def write_json(self, path: str | os.PathLike[str]) -> None:
-        """Write totals, operators, memories and the memory plan."""
+        """Write totals, operators, memories and the memory plan, exact: an object with ``"schema": "triune-profile"``.
+
+        Raises `triune.errors.FileError` if the file cannot be written; it is replaced in one step.
+        """
         from triune.profiling._files import write_json
 
         write_json(self, Path(path))
 
     def write_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write Chrome trace JSON with slices of commands and their tiles, which ui.perfetto.dev and chrome://tracing open."""
+        """Write Chrome trace JSON with slices of commands and their tiles, which ui.perfetto.dev and chrome://tracing open.
+
+        Raises `triune.errors.FileError` if the file cannot be written.
+        """
         from triune.profiling._trace import write_trace
 
         write_trace(self, Path(path))
@@ -555,7 +565,10 @@ class Profile:
         write_memory_snapshot(self, Path(path))
 
     def write_report(self, path: str | os.PathLike[str]) -> None:
-        """Write one self-contained HTML page with pictures and the table."""
+        """Write one self-contained HTML page with pictures and the table: it loads nothing else.
+
+        Raises `triune.errors.FileError` if the file cannot be written.
+        """
         from triune.profiling._report import write_report
 
         write_report(self, Path(path))

@@ -96,7 +96,7 @@ class Object:
 
     @property
     def context(self) -> Context:
-        """The `Context` that owns this object."""
+        """The `Context` that owns this object, directly or by what it was made of; of a context itself."""
         top: Object = self
         while top._parent is not None:
             top = top._parent
@@ -104,7 +104,7 @@ class Object:
         return top
 
     def release(self) -> None:
-        """Release the object and all its children. Releasing twice, in whatever order, is harmless."""
+        """Release the object and all its children, which raise afterwards. Releasing twice, in whatever order, is harmless."""
         with self._lock:
             if self._released:
                 return

@@ -241,7 +241,11 @@ class FileForms:
         _attach(self, data, os.fspath(file_path), calc_md5, lazy=True)
 
     def loadParams(self: Network, stream: BinaryIO | io.BytesIO, calc_md5: bool = True) -> None:  # type: ignore[misc]
-        """Read the data of all parameters from a stream, from where it stands, as `loadParamsFromFile` does."""
+        """Read the data of all parameters from a binary stream, from where it stands to its end, as `loadParamsFromFile`
+        does.
+
+        Raises Error if that is not the network's size (`params_bytes`), or has not what the network needs.
+        """
         data = stream.read()
         _check_size(self, len(data), "the stream")
         _attach(self, data, "the stream", calc_md5, lazy=False)

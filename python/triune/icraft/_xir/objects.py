@@ -146,11 +146,12 @@ class ObjectRef(Unpicklable, metaclass=_Handle):
     # ---- identity
 
     def defined(self) -> bool:
-        """Return whether there is an object behind the handle."""
+        """Return whether there is an object behind the handle. Anything else that is asked of a null handle raises
+        InternalError."""
         return not self._undefined
 
     def same_as(self, arg0: ObjectRef) -> bool:
-        """Return whether both are handles on one object; all null handles are the same."""
+        """Return whether both are handles on one object; all null handles are the same. ``==`` compares structure instead."""
         return self is arg0 or (not self.defined() and not arg0.defined())
 
     def use_count(self) -> int:
@@ -159,16 +160,17 @@ class ObjectRef(Unpicklable, metaclass=_Handle):
         return sys.getrefcount(self) - 1 if self.defined() else 0
 
     def unique(self) -> bool:
-        """Return whether the caller's is the only reference, as `use_count` has it."""
+        """Return whether the caller's is the only reference, as `use_count` has it; False of a null handle."""
         # A method's own `self` is a reference more than the caller sees.
         return self.defined() and sys.getrefcount(self) <= 3
 
     def typeKey(self) -> str:
-        """Return the name of the object's class as the vendor has it, such as ``icraft::xir::InputNode``."""
+        """Return the name of the object's class as the vendor has it, such as ``icraft::xir::InputNode``; ``Object`` of a
+        null handle."""
         return self.type_key if self.defined() else ObjectRef.type_key
 
     def type_is(self, arg0: type) -> bool:
-        """Return whether the object is of the class, or of one that derives from it."""
+        """Return whether the object is of the class, or of one that derives from it; False of a null handle."""
         return self.defined() and isinstance(self, arg0)
 
     def is_type(self, arg0: type) -> bool:
@@ -193,7 +195,8 @@ class ObjectRef(Unpicklable, metaclass=_Handle):
         return all(_equal(getattr(self, name), getattr(other, name)) for name in self._fields)
 
     def clone(self, depth: int = 1) -> Self:
-        """Return a copy; its own parts are copied `depth` levels down, and shared below.
+        """Return a copy; its own parts are copied `depth` levels down, and shared below. A copy is in no network, and keeps
+        its number.
 
         Raises InternalError of a null handle.
         """
@@ -240,7 +243,7 @@ class Concrete(ObjectRef):
 
     @classmethod
     def Init(cls) -> Self:
-        """Return a new object, not null, with the class's defaults."""
+        """Return a new object, not null, with the class's defaults. ``Class()`` without arguments is a null handle instead."""
         handle = cls._new()
         handle._set_defaults()
         return handle
@@ -393,7 +396,7 @@ class Map(ObjectRef):
         return key in self._items
 
     def keys(self) -> Iterable[str]:
-        """Return the keys."""
+        """Return the keys, which are str, in the order in which they were given."""
         return self._items.keys()
 
 

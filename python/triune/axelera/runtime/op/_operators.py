@@ -82,7 +82,10 @@ class Operator:
         return self
 
     def batch(self, *inputs: Any) -> list[Any]:
-        """Return the results of several inputs, in their order: of an iterable of them, or of them one by one."""
+        """Return the results of several inputs, in their order: of an iterable of them, or of them one by one.
+
+        One argument that can be gone through is taken for the iterable. The operator is called once for each, in this thread.
+        """
         several = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Iterable) else inputs
         return [self(one) for one in several]
 
@@ -102,14 +105,17 @@ class Operator:
             yield image, self(image)
 
     def nodes(self) -> Iterator[Operator]:
-        """Yield the operator, and those in it."""
+        """Yield the operator, then those in it, depth first."""
         yield self
         for inner in getattr(self, "operators", ()):
             if isinstance(inner, Operator):
                 yield from inner.nodes()
 
     def node(self, name: str | None = None, *, cls: type[Operator] | None = None) -> Any:
-        """Return the first operator within this one of a name or class. Raises KeyError if there is none."""
+        """Return the first operator within this one, itself included, of a name and class; either may be left out.
+
+        Raises KeyError if there is none.
+        """
         for one in self.nodes():
             if (name is None or one.name == name) and (cls is None or isinstance(one, cls)):
                 return one
