@@ -150,8 +150,8 @@ impl Resize {
         let row = |n: usize, h: usize| unsafe { y.piece(out_map.offset(n, h, 0), width) };
         parallel::ranges(pool, out_map.n * out_map.h, GRAIN.div_ceil(width.max(1)), &|range| {
             let mut above: Option<(usize, usize)> = None;
-            for index in range {
-                let (n, h) = (index / out_map.h, index % out_map.h);
+            let (mut n, mut h) = (range.start / out_map.h, range.start % out_map.h);
+            for _ in range {
                 let low = self.rows[h].low;
                 let own = row(n, h);
                 if let Some(above) = above.filter(|&(image, row)| image == n && self.rows[row].low == low) {
@@ -167,6 +167,10 @@ impl Resize {
                     }
                 }
                 above = Some((n, h));
+                h += 1;
+                if h == out_map.h {
+                    (n, h) = (n + 1, 0);
+                }
             }
         });
     }

@@ -62,7 +62,7 @@ macro_rules! with_function {
             UnaryKind::Rsqrt => $call($($arg,)* |x| 1.0 / x.sqrt()),
             UnaryKind::LogSigmoid => $call($($arg,)* |x: f32| -math::softplus(-x)),
             UnaryKind::Affine { alpha, beta } => $call($($arg,)* |x| alpha.mul_add(x, beta)),
-            UnaryKind::ThresholdedRelu(alpha) => $call($($arg,)* |x| if x <= alpha { 0.0 } else { x }),
+            UnaryKind::ThresholdedRelu(alpha) => $call($($arg,)* |x| if x > alpha { x } else { 0.0 }),
             UnaryKind::ScaledTanh { alpha, beta } => $call($($arg,)* |x| alpha * math::tanh(beta * x)),
             UnaryKind::Softsign => $call($($arg,)* math::softsign),
             UnaryKind::Gate { alpha, beta } => $call($($arg,)* |x| math::gate(x, alpha, beta)),

@@ -176,7 +176,7 @@ impl UnaryKind {
             Self::Rsqrt => 1.0 / x.sqrt(),
             Self::LogSigmoid => -softplus(-x),
             Self::Affine { alpha, beta } => f64::from(alpha) * x + f64::from(beta),
-            Self::ThresholdedRelu(alpha) if x > f64::from(alpha) || x.is_nan() => x,
+            Self::ThresholdedRelu(alpha) if x > f64::from(alpha) => x,
             Self::ThresholdedRelu(_) => 0.0,
             Self::ScaledTanh { alpha, beta } => f64::from(alpha) * math::tanh(f64::from(beta) * x),
             Self::Softsign if x.is_infinite() => 1_f64.copysign(x),
