@@ -122,6 +122,10 @@ pub(crate) fn apply(level: Level, kind: UnaryKind, x: &[f32], y: &mut [f32]) {
             UnaryKind::Exp => return unsafe { unary_x86::apply_exp(x, y) },
             // SAFETY: as above.
             UnaryKind::Tanh => return unsafe { unary_x86::apply_tanh(x, y) },
+            // SAFETY: as above.
+            UnaryKind::Erf => return unsafe { unary_x86::apply_erf(x, y) },
+            // SAFETY: as above.
+            UnaryKind::Gelu => return unsafe { unary_x86::apply_gelu(x, y) },
             _ => {}
         }
     }

@@ -251,7 +251,10 @@ multiversion! {
             // SAFETY: the caller's contract.
             let out = unsafe { out.piece(start + channel * spec.count + first + skipped, LANES - skipped) };
             let mut begun = [-0.0; LANES];
-            begun[skipped..].copy_from_slice(out);
+            match <&[f32; LANES]>::try_from(&*out) {
+                Ok(out) => begun = *out,
+                Err(_) => begun[skipped..].copy_from_slice(out),
+            }
             // In registers.
             let mut sums = begun;
             for Piece { from, lanes } in pieces {
@@ -267,7 +270,10 @@ multiversion! {
                 sums = with_lanes(sums, &beside, lanes);
             }
             let done = sums;
-            out.copy_from_slice(&done[skipped..]);
+            match <&mut [f32; LANES]>::try_from(&mut *out) {
+                Ok(out) => *out = done,
+                Err(_) => out.copy_from_slice(&done[skipped..]),
+            }
         }
     }
 }

@@ -111,7 +111,7 @@ functions! {
     Rsqrt = 42, "1/√x.";
     LogSigmoid = 43, "−ln(1 + e⁻ˣ).";
     Affine { alpha, beta } = 44, "α·x + β.";
-    ThresholdedRelu(alpha) = 45, "x above α, 0 elsewhere.";
+    ThresholdedRelu(alpha) = 45, "x above α, 0 elsewhere and for NaN.";
     ScaledTanh { alpha, beta } = 46, "α·tanh(β·x).";
     Softsign = 47, "x/(1 + |x|).";
     /// Swish, and Gelu by tanh.
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(bits(UnaryKind::Sign, -0.0), (-0_f64).to_bits());
         assert_eq!(UnaryKind::ThresholdedRelu(1.0).evaluate(1.0), 0.0);
         assert_eq!(UnaryKind::ThresholdedRelu(1.0).evaluate(1.5), 1.5);
-        assert!(UnaryKind::ThresholdedRelu(1.0).evaluate(f64::NAN).is_nan());
+        assert_eq!(UnaryKind::ThresholdedRelu(1.0).evaluate(f64::NAN), 0.0);
         assert_eq!(UnaryKind::Clip([2.0, 1.0]).evaluate(1.5), 1.0);
         assert_eq!(UnaryKind::RoundHalfAway.evaluate(-2.5), -3.0);
         assert_eq!(UnaryKind::Round.evaluate(-2.5), -2.0);
