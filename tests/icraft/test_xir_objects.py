@@ -229,8 +229,13 @@ def test_immediates() -> None:
     assert not Bool(False)
     with pytest.raises(TypeError):
         IntImm(2.5)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"int \| ObjectRef is needed"):
-        IntImm(1 << 64)
+    with pytest.raises(TypeError, match=r"int \| ObjectRef is needed, not 'x'"):
+        IntImm("x")  # type: ignore[arg-type]
+    for number, shown in ((1 << 64, str(1 << 64)), (-(1 << 63) - 1, str(-(1 << 63) - 1)), (1 << 20000, "0x1000")):
+        with pytest.raises(TypeError, match=rf"{shown}.* does not fit 64 bits"):
+            IntImm(number)
+    with pytest.raises(TypeError, match=r"float \| ObjectRef is needed, not 0x1000"):
+        FloatImm(1 << 20000)
     assert String("ab") == "ab"
     assert {String("k"): 1}["k"] == 1  # type: ignore[index]
     assert String().empty()

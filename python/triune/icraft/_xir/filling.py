@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from triune.icraft._xir.conversions import real
+from triune.icraft._xir.conversions import digits, real
 from triune.icraft._xir.errors import Error
 from triune.icraft._xir.scalars import FloatType, ScalarType
 
@@ -86,7 +86,7 @@ def _number(index: int, value: Any) -> float:
 
 
 def _unfit(element: ScalarType, index: int, number: float) -> Error:
-    return Error(f"element {index}: {number!r:.60} does not fit {_named(element)}")
+    return Error(f"element {index}: {digits(number)} does not fit {_named(element)}")
 
 
 def _named(element: ScalarType) -> str:
