@@ -171,7 +171,8 @@ def test_bursts_are_copied_by_registers(buyi: BuyiDevice) -> None:
         (
             lambda device: device.readReg(0x1C),
             "'npu': the absolute address 0x1c is outside of it: "
-            "absolute addresses are 0x40000000 to 0x7fffffff and 0x80000000 to 0x17fffffff; relative=True takes 0x0 to 0x1ffffffff",
+            "absolute addresses are 0x40000000 to 0x7fffffff and 0x80000000 to 0x17fffffff; "
+            "relative=True takes 0x0 to 0x1ffffffff",
         ),
         (lambda device: device.readReg("mmu", 0x1C), "absolute addresses are 0x80002000 to 0x80002fff;"),
         (
