@@ -370,8 +370,10 @@ class TensorType(DataType, Concrete):
         return any(isinstance(axis, AxisUnit) for axis in self._layout.axis_names)
 
     def _check_layout(self) -> None:
-        if self._layout.numAxis() != len(self._shape):
-            raise Error(f"layout {self._layout.toString()} has {self._layout.numAxis()} axes, shape {self._shape} not")
+        named, there = self._layout.numAxis(), len(self._shape)
+        if named != there:
+            axes = "axis" if named == 1 else "axes"
+            raise Error(f"layout {self._layout.toString()} has {named} {axes}, but shape {self._shape} has {there}")
 
     def getDim(self, index: int, combine: bool = False) -> int:
         """Return a stored extent; negative numbers count from the end. With `combine` that of a split axis' both parts
