@@ -121,7 +121,7 @@ class Draw:
         """
         from PIL import Image as Pillow
 
-        x0, y0, x1, y1 = box.frame_pixels(self.width, self.height)
+        x0, y0, x1, y1 = box._frame_edges(self.width, self.height)
         if x1 <= x0 or y1 <= y0:
             return
         layer, _ = self._layer()
