@@ -175,6 +175,24 @@ def test_a_cloned_operation_is_in_no_network() -> None:
         value.op()
 
 
+def test_a_cloned_operation_keeps_its_numbers() -> None:
+    """As the vendor's has it, whose networks refuse numbers that are taken, of operations and of values."""
+    network = small()
+    relu = network.ops[2]
+    copy = relu.clone()
+    assert (copy.op_id, copy[0].v_id) == (relu.op_id, relu[0].v_id) == (2, 4)
+    free = 1 + max(op.op_id for op in network.ops)
+    with pytest.raises(Error, match=rf"has an operation of number 2 already; {free} is free"):
+        network.insertOp(3, copy)
+    with pytest.raises(Error, match=r"has a value of number 4 already; \d+ is free"):
+        network.insertOp(3, copy.setId(-1))
+    copy[0].setId(-1)
+    network.insertOp(3, copy)
+    assert copy.op_id == free
+    assert copy[0].v_id > max(value.v_id for op in small().ops for value in op.outputs)
+    network.validate()
+
+
 def test_a_cloned_network_is_its_own() -> None:
     network = small()
     copy = network.clone()
@@ -229,8 +247,13 @@ def test_immediates() -> None:
     assert not Bool(False)
     with pytest.raises(TypeError):
         IntImm(2.5)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"int \| ObjectRef is needed"):
-        IntImm(1 << 64)
+    with pytest.raises(TypeError, match=r"int \| ObjectRef is needed, not 'x'"):
+        IntImm("x")  # type: ignore[arg-type]
+    for number, shown in ((1 << 64, str(1 << 64)), (-(1 << 63) - 1, str(-(1 << 63) - 1)), (1 << 20000, "0x1000")):
+        with pytest.raises(TypeError, match=rf"{shown}.* does not fit 64 bits"):
+            IntImm(number)
+    with pytest.raises(TypeError, match=r"float \| ObjectRef is needed, not 0x1000"):
+        FloatImm(1 << 20000)
     assert String("ab") == "ab"
     assert {String("k"): 1}["k"] == 1  # type: ignore[index]
     assert String().empty()

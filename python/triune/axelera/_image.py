@@ -259,11 +259,29 @@ class Picture:
         if self.has_pil:
             found: Pillow.Image = self._pixels
             return found
-        if self._color is ColorFormat.GRAY:
-            return Image.fromarray(np.ascontiguousarray(self._view()))
-        after = ColorFormat.RGBA if self._color in (ColorFormat.RGBA, ColorFormat.BGRA) else ColorFormat.RGB
-        before = ColorFormat.RGB if self._color is ColorFormat.PACKED else self._color
-        return Image.fromarray(np.ascontiguousarray(converted(self._view(), before, after)))
+        array = self._view()
+        if self._color is not ColorFormat.GRAY:
+            after = ColorFormat.RGBA if self._color in (ColorFormat.RGBA, ColorFormat.BGRA) else ColorFormat.RGB
+            array = converted(array, ColorFormat.RGB if self._color is ColorFormat.PACKED else self._color, after)
+        try:
+            return Image.fromarray(np.ascontiguousarray(array))
+        except TypeError:
+            # Pillow's own words are of its modes.
+            raise TypeError(
+                f"Pillow has no pictures of {array.dtype} in shape {array.shape}: {_needed(array.dtype)}"
+            ) from None
+
+
+def _needed(dtype: np.dtype[Any]) -> str:
+    needed = "expected uint8 of 1, 3 or 4 channels"
+    if dtype == np.uint8:
+        return needed
+    cure = (
+        "(pixels * 255).round().astype('uint8') of 0 to 1"
+        if dtype.kind == "f"
+        else "pixels.astype('uint8') of 0 to 255"
+    )
+    return f"{needed}, such as {cure}"
 
 
 def no_gst(what: str) -> NotImplementedError:

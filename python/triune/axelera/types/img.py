@@ -73,7 +73,11 @@ class Image(Picture):
 
     def aspil(self) -> Pillow.Image:
         """Return one of Pillow's pictures: of mode L, RGB or RGBA, with the colors in that order; itself if it is made of
-        one."""
+        one.
+
+        Pixels are uint8; gray ones of other dtypes have the mode that Pillow has for them, such as F of float32. Raises
+        TypeError of what Pillow has no mode for, such as colors in float32.
+        """
         return self._pil()
 
     def tobytes(self) -> bytes:

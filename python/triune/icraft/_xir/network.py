@@ -159,7 +159,7 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
         if op_id < 0:
             raise Error(f"{self._named()}: {op_id} is no number for an operation; it starts at 0")
         if op_id in self._index().place:
-            raise Error(f"{self._named()} has an operation of number {op_id} already")
+            raise Error(f"{self._named()} has an operation of number {op_id} already; {self._next_op} is free")
         self._next_op = max(self._next_op, op_id + 1)
 
     def _check_value_id(self, value: Value, v_id: int) -> None:
@@ -167,7 +167,7 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
             raise Error(f"{self._named()}: {v_id} is no number for a value; it starts at 0")
         found = self._index().values.get(v_id)
         if found is not None and found is not value:
-            raise Error(f"{self._named()} has a value of number {v_id} already")
+            raise Error(f"{self._named()} has a value of number {v_id} already; {self._next_value} is free")
         self._next_value = max(self._next_value, v_id + 1)
 
     def _number(self, values: Iterable[Value]) -> None:
@@ -192,7 +192,8 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
     def addOp(self, op: Operation) -> Self:
         """Add an operation behind the others, and infer its outputs if it has none and the operator has a rule.
 
-        It and its values get numbers unless they have some. Returns the network itself, as all that change it do.
+        It and its values get numbers unless they have some, as copies do (`clone`); of ``setId(-1)`` they have none. Returns the
+        network itself, as all that change it do.
 
         Raises Error if it is null, in a network already, an `Input` that is not the first or something else that is, without
         inputs, if a number is taken, or its inputs and attributes do not fit; TypeError if it is no operation.

@@ -195,8 +195,10 @@ class ObjectRef(Unpicklable, metaclass=_Handle):
         return all(_equal(getattr(self, name), getattr(other, name)) for name in self._fields)
 
     def clone(self, depth: int = 1) -> Self:
-        """Return a copy; its own parts are copied `depth` levels down, and shared below. A copy is in no network, and keeps
-        its number.
+        """Return a copy; its own parts are copied `depth` levels down, and shared below.
+
+        A copy is in no network. It keeps its number, and an operation's those of its outputs: to add it beside the original,
+        ``setId(-1)`` of each lets the network give free ones.
 
         Raises InternalError of a null handle.
         """

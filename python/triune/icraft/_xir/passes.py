@@ -117,7 +117,11 @@ class PassContext(Concrete):
 
     @property
     def required_passes(self) -> list[str]:
-        """The names of the passes that are required, for passes to read: `isPassEnabled` does not. A new list."""
+        """The names of the passes that the context needs beforehand, for passes to read. A new list.
+
+        Neither `isPassEnabled` nor a pass that runs heeds them: the vendor's documents have only the first's conditions, and
+        these are none of them. What a pass needs beforehand is `PassInfo.required_passes`.
+        """
         return list(self._required_passes)
 
     @property

@@ -127,6 +127,10 @@ class ScalarType(DataType):
     def _storage(self) -> ScalarType:
         return self
 
+    def _held(self) -> ScalarType:
+        """Return the plain type that elements lie in memory as."""
+        return self
+
     def _set_storage(self, storage: ScalarType) -> None:
         raise Error(f"{self}: a type that is not quantized has no storage type to set")
 

@@ -56,8 +56,11 @@ class BaseQuantizedType(ScalarType, Concrete):
         self._storage_dtype = storage
         self._expressed_dtype = FloatType.FP32() if expressed is None else expressed
 
+    def _held(self) -> ScalarType:
+        return self._storage_dtype._held()
+
     def _bits(self) -> int:
-        return self._storage_dtype._bits()
+        return self._held()._bits()
 
     def _storage(self) -> ScalarType:
         return self._storage_dtype
@@ -66,10 +69,10 @@ class BaseQuantizedType(ScalarType, Concrete):
         self._storage_dtype = storage
 
     def _numpy(self) -> Any:
-        return self._storage_dtype._numpy()
+        return self._held()._numpy()
 
     def _stored_bytes(self) -> int:
-        return self._storage_dtype._stored_bytes()
+        return self._held()._stored_bytes()
 
 
 class CalibratedType(BaseQuantizedType):
@@ -116,15 +119,9 @@ class CalibratedType(BaseQuantizedType):
         """The values to saturate at, one or one for each channel, as real numbers."""
         return list(self._sat)
 
-    def _bits(self) -> int:
+    def _held(self) -> ScalarType:
         # Calibrated data are still what they stand for.
-        return self._expressed_dtype._bits()
-
-    def _numpy(self) -> Any:
-        return self._expressed_dtype._numpy()
-
-    def _stored_bytes(self) -> int:
-        return self._expressed_dtype._stored_bytes()
+        return self._expressed_dtype._held()
 
 
 def _numbers(value: float | Sequence[float]) -> list[float]:
@@ -373,8 +370,10 @@ class TensorType(DataType, Concrete):
         return any(isinstance(axis, AxisUnit) for axis in self._layout.axis_names)
 
     def _check_layout(self) -> None:
-        if self._layout.numAxis() != len(self._shape):
-            raise Error(f"layout {self._layout.toString()} has {self._layout.numAxis()} axes, shape {self._shape} not")
+        named, there = self._layout.numAxis(), len(self._shape)
+        if named != there:
+            axes = "axis" if named == 1 else "axes"
+            raise Error(f"layout {self._layout.toString()} has {named} {axes}, but shape {self._shape} has {there}")
 
     def getDim(self, index: int, combine: bool = False) -> int:
         """Return a stored extent; negative numbers count from the end. With `combine` that of a split axis' both parts

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, overload
 from triune._masked import MASKED, is_masked
 from triune.icraft._xir.binding import REQUIRED, fits, shown
 from triune.icraft._xir.errors import Error
+from triune.icraft._xir.filling import filled
 from triune.icraft._xir.immediates import Data
 from triune.icraft._xir.layout import Layout
 from triune.icraft._xir.objects import Concrete, ObjectRef, from_plain, whole_number
@@ -329,27 +330,18 @@ class Params(Value):
     def fill(self, arg0: Callable[[int], float]) -> Self:
         """Set each element to what the function makes of its number, from 0 in the order of memory.
 
-        Numbers are converted as numpy does to the type that they are stored as (`data`): for integers the fraction is cut
-        off, and floats that are too large are infinite. bfloat16 is rounded to the nearest, halves to even.
+        Floats are rounded to the nearest, halves to even; of a calibrated type they are the real numbers.
 
-        Raises Error if an integer does not fit that type, the elements are ``fpe6m9`` or ``fpe7m8``, or an extent is not
-        known.
+        Raises Error if a number does not fit the element type, of which integers hold no fractions and no more than their bits
+        can, the elements are ``fpe6m9`` or ``fpe7m8``, or an extent is not known.
         """
         import numpy as np
 
-        element = self._tensor().element_dtype.getStorageType()
-        stored = element._numpy()
-        is_float = isinstance(element, FloatType)
-        if is_float and stored.kind == "u" and not element.isBF16():
-            raise Error(f"{self._called()}: numbers of {element} are not made here; give copyData() their bits")
         try:
-            count = self._tensor().numElements()
-            data = np.fromiter(map(arg0, range(count)), np.dtype(np.float32) if element.isBF16() else stored, count)
-        except (OverflowError, MemoryError, ValueError) as error:
-            raise Error(f"{self._called()}: it cannot be filled: {error}") from None
-        if element.isBF16():
-            data = _bfloat16(data)
-        self._source, self._lazy = _Owned(data.view(np.uint8).copy()), False
+            data = filled(self._tensor(), arg0)
+        except Error as error:
+            raise Error(f"{self._called()}: {error}") from None
+        self._source, self._lazy = _Owned(data.view(np.uint8)), False
         return self
 
     def data(self) -> npt.NDArray[Any]:
@@ -377,16 +369,6 @@ class Params(Value):
 
     def _called(self) -> str:
         return f"parameters {self._v_id}" + (f" ({self._name})" if self._name else "")
-
-
-def _bfloat16(data: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return 32-bit floats as the upper halves of the nearest ones that have no other bits, halves to even."""
-    import numpy as np
-
-    bits = data.view(np.uint32).astype(np.uint64)
-    rounded = (bits + 0x7FFF + ((bits >> np.uint64(16)) & np.uint64(1))) >> np.uint64(16)
-    # What is no number must not become infinite.
-    return np.where(np.isnan(data), (bits >> np.uint64(16)) | np.uint64(0x40), rounded).astype(np.uint16)
 
 
 def _as_array(b: Buffer) -> npt.NDArray[Any]:

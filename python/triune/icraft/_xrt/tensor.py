@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Self, overload
 import numpy as np
 import numpy.typing as npt
 
+from triune.icraft._xir.errors import Error
+from triune.icraft._xir.filling import filled
 from triune.icraft._xir.layout import Layout
 from triune.icraft._xir.objects import ObjectRef
 from triune.icraft._xir.types import TensorType
@@ -366,20 +368,18 @@ class Tensor(ObjectRef):
         return chunk
 
     def fill(self, f: Callable[[int], float] | Callable[[int], int]) -> Self:
-        """Set element by element to what `f` returns for its index in memory.
+        """Set element by element to what `f` returns for its index in memory, as `Params.fill` does.
 
-        Raises InternalError if there is no memory for the data, or a number does not fit the element type.
+        Floats are rounded to the nearest, halves to even; of a calibrated type they are the real numbers.
+
+        Raises InternalError if there is no memory for the data, a number does not fit the element type, of which integers hold
+        no fractions and no more than their bits can, or the elements are ``fpe6m9`` or ``fpe7m8``.
         """
         self._memory("fill")
-        _, element = storage(self._dtype)
-        values = [f(index) for index in range(self._dtype.numElements())]
         try:
-            with np.errstate(over="raise"):
-                data = np.array(values, element)
-        except (OverflowError, FloatingPointError, TypeError, ValueError) as error:
+            data = filled(self._dtype, f)
+        except Error as error:
             raise failure(RANGE, f"Tensor.fill: {described(self._dtype)}: {error}") from None
-        if element.kind in "iub" and any(value != int(value) for value in values):
-            raise failure(RANGE, f"Tensor.fill: {described(self._dtype)} holds whole numbers")
         self.write(0, data, data.nbytes)
         return self
 

@@ -35,7 +35,7 @@ class Draw:
     """
 
     def __init__(self, image: Any) -> None:
-        """Take what `Image.from_any` takes; an array of three channels is RGB. Raises TypeError for anything else."""
+        """Take what `Image.from_any` takes, of uint8; an array of three channels is RGB. Raises TypeError for anything else."""
         found = Image.from_any(image, "RGB")
         self._picture: Pillow.Image = found._pil().convert("RGB")
         if self._picture is found._pixels:
@@ -121,7 +121,7 @@ class Draw:
         """
         from PIL import Image as Pillow
 
-        x0, y0, x1, y1 = box.frame_pixels(self.width, self.height)
+        x0, y0, x1, y1 = box._frame_edges(self.width, self.height)
         if x1 <= x0 or y1 <= y0:
             return
         layer, _ = self._layer()
@@ -189,7 +189,7 @@ def _font(size: int) -> Any:
 
 
 def draw(image: Any, results: Any) -> Pixels:
-    """Return a picture with results drawn over it: RGB, (H, W, 3). Raises TypeError for what is no picture.
+    """Return a picture with results drawn over it: RGB, (H, W, 3). Raises TypeError for what is no picture of uint8.
 
     An array of three channels is taken for RGB; `Image` and Pillow's pictures know their order.
     """

@@ -87,6 +87,17 @@ class BBox:
         it, there."""
         return (self._frame or self).to_pixels(w, h)
 
+    def _frame_edges(self, w: int, h: int) -> tuple[int, int, int, int]:
+        """Return the first column and row in the whole picture, whose size is given, and the ones behind the last, up to width
+        and height: what a slice takes.
+
+        Raises ValueError for NaN.
+        """
+        box = self._frame or self
+        x0, x1 = (nearest(x * w, w + 1) for x in (box.x0, box.x1))
+        y0, y1 = (nearest(y * h, h + 1) for y in (box.y0, box.y1))
+        return x0, y0, x1, y1
+
     def xyxy(self) -> tuple[float, float, float, float]:
         """Return the corners x0, y0, x1, y1, as fractions of the picture."""
         return self.x0, self.y0, self.x1, self.y1
