@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import io
 import json
 import os
@@ -329,6 +330,29 @@ def test_the_container_is_as_documented(tmp_path: Path) -> None:
     fresh.loadParams(io.BytesIO(raw))
     assert fresh == network
     assert fresh.allParams()[0].data().shape == (0,)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_parameters_keep_the_order_of_their_file(tmp_path: Path, lazy: bool) -> None:
+    network = hardware(BuyiTarget())
+    paths = stored(network, tmp_path)
+    raw = paths[1].read_bytes()
+    (count,) = struct.unpack_from("<I", raw, 12)
+    entries = [struct.unpack_from("<IQ", raw, 16 + 12 * place) for place in range(count)]
+    lengths = [end - begin for (_, begin), end in zip(entries, [*(begin for _, begin in entries[1:]), len(raw)])]
+    turned, begin = b"", 16 + 12 * count
+    for (number, _), length in zip(reversed(entries), reversed(lengths)):
+        turned, begin = turned + struct.pack("<IQ", number, begin), begin + length
+    data = [raw[begin : begin + length] for (_, begin), length in zip(entries, lengths)]
+    other = raw[:16] + turned + b"".join(reversed(data))
+    assert other != raw
+    text = json.loads(paths[0].read_text())
+    text["params_md5"] = hashlib.md5(other).hexdigest()
+    paths[0].write_text(json.dumps(text, indent=4, sort_keys=True))
+    paths[1].write_bytes(other)
+    again = stored(loaded(paths, lazy), tmp_path, "again")
+    assert again[1].read_bytes() == other
+    assert json.loads(again[0].read_text()) == text
 
 
 def test_a_network_without_parameters(tmp_path: Path) -> None:

@@ -344,6 +344,7 @@ def _attach(network: Network, data: Any, where: str, calc_md5: bool, lazy: bool)
     """Give each parameter its bytes. Raises Error, and changes nothing, if the file has not what the network needs."""
     raw = _Raw(data, where, network._params_md5 if calc_md5 else None)
     places = _table(data, where)
+    entries = {number: entry for entry, number in enumerate(places)}
     sources: list[tuple[Params, _Slice]] = []
     used = len(_MAGIC) + _COUNT.size + _ENTRY.size * len(places) if places else 0
     for params in network._params():
@@ -367,7 +368,7 @@ def _attach(network: Network, data: Any, where: str, calc_md5: bool, lazy: bool)
     if not lazy:
         raw.check()
     for params, source in sources:
-        params._source, params._lazy = source, lazy
+        params._source, params._lazy, params._entry = source, lazy, entries[params._v_id]
 
 
 def _table(data: Any, where: str) -> dict[int, tuple[int, int]]:
@@ -390,9 +391,9 @@ def _table(data: Any, where: str) -> dict[int, tuple[int, int]]:
 
 
 def _pieces(network: Network) -> Iterator[Any]:
-    """Yield the RAW file in pieces. Raises Error if data are missing."""
+    """Yield the RAW file in pieces, in the order of the one that was read. Raises Error if data are missing."""
     written: list[tuple[int, Any]] = []
-    for params in network._params():
+    for params in sorted(network._params(), key=lambda one: one._entry):
         if params._source is None:
             if params._allow_no_data:
                 continue
