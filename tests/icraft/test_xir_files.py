@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import io
+import itertools
 import json
 import os
 import struct
@@ -338,13 +339,12 @@ def test_parameters_keep_the_order_of_their_file(tmp_path: Path, lazy: bool) -> 
     paths = stored(network, tmp_path)
     raw = paths[1].read_bytes()
     (count,) = struct.unpack_from("<I", raw, 12)
-    entries = [struct.unpack_from("<IQ", raw, 16 + 12 * place) for place in range(count)]
-    lengths = [end - begin for (_, begin), end in zip(entries, [*(begin for _, begin in entries[1:]), len(raw)])]
-    turned, begin = b"", 16 + 12 * count
-    for (number, _), length in zip(reversed(entries), reversed(lengths)):
-        turned, begin = turned + struct.pack("<IQ", number, begin), begin + length
-    data = [raw[begin : begin + length] for (_, begin), length in zip(entries, lengths)]
-    other = raw[:16] + turned + b"".join(reversed(data))
+    numbers, begins = zip(*struct.iter_unpack("<IQ", raw[16 : 16 + 12 * count]), strict=True)
+    data = [raw[begin:end] for begin, end in itertools.pairwise((*begins, len(raw)))]
+    other, begin = raw[:16], begins[0]
+    for number, piece in zip(reversed(numbers), reversed(data), strict=True):
+        other, begin = other + struct.pack("<IQ", number, begin), begin + len(piece)
+    other += b"".join(reversed(data))
     assert other != raw
     text = json.loads(paths[0].read_text())
     text["params_md5"] = hashlib.md5(other).hexdigest()
