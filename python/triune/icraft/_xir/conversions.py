@@ -56,9 +56,9 @@ class Unpicklable:
 
 def _refused(kind: str, value: object) -> TypeError:
     # What others show may be long, and take as long to make.
-    shown = f"{value!r:.60} " if isinstance(value, str | bytes | int | float | complex | None) else ""
     called = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
-    return TypeError(f"{kind} is needed, not {shown}({called})")
+    shown = isinstance(value, str | bytes | int | float | complex | None)
+    return TypeError(f"{kind} is needed, not {f'{value!r:.60} ({called})' if shown else called}")
 
 
 def _one(name: str) -> str:

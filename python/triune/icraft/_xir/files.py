@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from triune import _native
 from triune._files import DATA_LIMIT, TEXT_LIMIT, opened, read, replaced
-from triune._kinds import ICRAFT, ONNX, UNKNOWN, kind_of_bytes
+from triune._kinds import FLAT, ICRAFT, UNKNOWN, kind_of_bytes
 from triune.errors import FileError
 from triune.icraft._xir.conversions import bind_members
 from triune.icraft._xir.errors import Error, XirWarning, native_errors
@@ -200,11 +200,10 @@ class FileForms:
         try:
             text, places = _native.xir_read_flat(data)
         except _native.Error as error:
-            # The form has no magic bytes; what cannot be read may be another one.
             kind = kind_of_bytes(data[:4096])
             if kind is ICRAFT:
                 raise Error(f"{where}: it is a network in JSON: CreateFromJsonFile reads it") from None
-            if kind not in (UNKNOWN, ONNX):
+            if kind not in (FLAT, UNKNOWN):
                 cure = kind.cure.format(path=where)
                 raise Error(f"{where}: expected a network in FlatBuffers form, got {kind.what}: {cure}") from None
             raise Error(f"{where}: {error}") from None
