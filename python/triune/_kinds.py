@@ -11,6 +11,8 @@ from triune._text import short
 from triune.errors import FormatError
 
 __all__ = [
+    "ARRAYS",
+    "AXM",
     "FLAT",
     "ICRAFT",
     "JSON",
@@ -55,6 +57,10 @@ PACKED = Kind(
 PACKAGE = Kind(
     "a package for a card",
     "triune run, profile, report, explore and inspect take it; on this machine's CPU, run the model that it was compiled from",
+)
+AXM = Kind(
+    "a package for a card in one file",
+    "op.load of triune.axelera.runtime loads it; unpack it, python -m zipfile -e {path} DIR, and DIR is a package",
 )
 ICRAFT = Kind(
     "an Icraft network",
@@ -132,6 +138,8 @@ def kind_of(path: Path) -> Kind | None:
     kind = kind_of_bytes(head)
     if kind is JSON:
         return PACKAGE if path.name == "model.json" else ICRAFT if _is_network(path) else JSON
+    if kind is ARRAYS and path.suffix.lower() == ".axm":
+        return AXM
     return ONNX if kind is UNKNOWN and path.suffix.lower() == ".onnx" else kind
 
 

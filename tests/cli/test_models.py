@@ -316,6 +316,8 @@ def others(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> dict[str, 
     xrt.Session.Create([HostBackend], network.view(0), [xrt.HostDevice.Default()]).dumpSnapshot(made / "x.snapshot")
     (made / "m.lite").write_bytes(_native.pack_model("digits", b"0123456789"))
     (made / "x.json").write_text('{"a": 1}')
+    with zipfile.ZipFile(made / "x.axm", "w") as archive:
+        archive.writestr("model.json", "{}")
     (made / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     (made / "empty").mkdir()
     np.savez(made / "images.npz", image=np.arange(128, dtype=np.float32).reshape(2, 1, 8, 8))
@@ -341,6 +343,7 @@ def others(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> dict[str, 
         "parameters": made / "networks" / "digits_int8_ZG.raw",
         "flat": made / "x.fb",
         "snapshot": made / "x.snapshot",
+        "axm": made / "x.axm",
         "lite": made / "m.lite",
         "json": made / "x.json",
         "picture": made / "x.png",
@@ -392,6 +395,8 @@ def others(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> dict[str, 
         ("predict {onnx} {picture} -o x.xls", ["--output: expected a name that ends in .csv, .jsonl, .parquet, or -"]),
         ("compile {package} -o x", ["is a package for a card", "triune compile takes an ONNX model"]),
         ("quantize {picture} --calibrate {arrays} -o x", ["is a picture", "triune predict MODEL {picture}"]),
+        ("run {axm} --input {arrays}", ["is a package for a card in one file", "python -m zipfile -e {axm} DIR"]),
+        ("axrun {axm}", ["expected a model.json file, got the archive", "op.load takes archives"]),
         ("profile {flat}", ["is an Icraft network in FlatBuffers form", "Network.CreateFromFlatFile"]),
         ("bench {parameters}", ["is a file of an Icraft network's parameters", "the .json file beside it"]),
         ("run {snapshot} --input {arrays}", ["is a snapshot of an Icraft session", "Session.CreateWithSnapshot"]),
