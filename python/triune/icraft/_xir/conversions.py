@@ -263,7 +263,8 @@ def _conversion(annotation: str, names: Mapping[str, Any]) -> Conversion | None:
         found = [names.get(part) for part in parts]
         classes = tuple(kind for kind in found if isinstance(kind, type) and not isinstance(kind, enum.EnumMeta))
         taken = [one or _class(part, names) for part, one in zip(parts, conversions, strict=True)]
-        return _Any(annotation, taken, (*classes, types.NoneType) if "None" in parts else classes)
+        called = "a path" if set(parts) == {"str", "os.PathLike[str]"} else annotation
+        return _Any(called, taken, (*classes, types.NoneType) if "None" in parts else classes)
     (part,) = parts
     if part in _PLAIN:
         return _PLAIN[part]
