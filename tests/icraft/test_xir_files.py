@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import io
+import itertools
 import json
 import os
 import struct
@@ -329,6 +331,28 @@ def test_the_container_is_as_documented(tmp_path: Path) -> None:
     fresh.loadParams(io.BytesIO(raw))
     assert fresh == network
     assert fresh.allParams()[0].data().shape == (0,)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_parameters_keep_the_order_of_their_file(tmp_path: Path, lazy: bool) -> None:
+    network = hardware(BuyiTarget())
+    paths = stored(network, tmp_path)
+    raw = paths[1].read_bytes()
+    (count,) = struct.unpack_from("<I", raw, 12)
+    numbers, begins = zip(*struct.iter_unpack("<IQ", raw[16 : 16 + 12 * count]), strict=True)
+    data = [raw[begin:end] for begin, end in itertools.pairwise((*begins, len(raw)))]
+    other, begin = raw[:16], begins[0]
+    for number, piece in zip(reversed(numbers), reversed(data), strict=True):
+        other, begin = other + struct.pack("<IQ", number, begin), begin + len(piece)
+    other += b"".join(reversed(data))
+    assert other != raw
+    text = json.loads(paths[0].read_text())
+    text["params_md5"] = hashlib.md5(other).hexdigest()
+    paths[0].write_text(json.dumps(text, indent=4, sort_keys=True))
+    paths[1].write_bytes(other)
+    again = stored(loaded(paths, lazy), tmp_path, "again")
+    assert again[1].read_bytes() == other
+    assert json.loads(again[0].read_text()) == text
 
 
 def test_a_network_without_parameters(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import pickle
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from xir_networks import f32, small
 
@@ -134,6 +135,28 @@ def test_text_is_compact_json_with_quotes() -> None:
     assert parameters["_allow_no_data"] is False
     assert parameters["_type_key"] == "icraft::xir::Params"
     assert len(repr(small())) < 250
+
+
+def test_attributes_and_tags_of_numpys_numbers() -> None:
+    op = Operation.Create("customop::Own")
+    given = {"factor": np.float32(0.5), "whole": np.int64(3), "matrix": np.eye(2, 3, dtype=np.float32)}
+    op.setAttrs({**given, "rows": list(given["matrix"]), "named": {"flag": np.bool_(True)}})
+    op.setTag("factor", given["factor"]).setTag("whole", given["whole"])
+    rows = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    stored = json.loads(str(op))
+    assert {name: stored[name] for name in op.attrs()} == {
+        "factor": 0.5,
+        "whole": 3,
+        "matrix": rows,
+        "rows": rows,
+        "named": {"flag": True},
+    }
+    assert stored["tags"] == {"factor": 0.5, "whole": 3}
+    for wrong in (object(), [{1}], np.ma.masked_equal([1, 2], 1)):
+        with pytest.raises(TypeError, match=r"operation -\d+ \(customop::Own\)\.own: (give a number|a masked array)"):
+            op.setAttr("own", wrong)
+        with pytest.raises(TypeError, match=r"a number|a masked array"):
+            op.setTag("own", wrong)
 
 
 def test_equality_is_structural() -> None:

@@ -63,12 +63,12 @@ def digits(number: float) -> str:
 
 def _refused(kind: str, value: object) -> TypeError:
     # What others show may be long, and take as long to make.
-    if isinstance(value, int | float):
-        shown = f"{digits(value)} "
-    else:
-        shown = f"{value!r:.60} " if isinstance(value, str | bytes | complex | None) else ""
     called = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
-    return TypeError(f"{kind} is needed, not {shown}({called})")
+    if isinstance(value, int | float):
+        shown = digits(value)
+    else:
+        shown = f"{value!r:.60}" if isinstance(value, str | bytes | complex | None) else ""
+    return TypeError(f"{kind} is needed, not {f'{shown} ({called})' if shown else called}")
 
 
 def _one(name: str) -> str:
@@ -274,7 +274,8 @@ def _conversion(annotation: str, names: Mapping[str, Any]) -> Conversion | None:
         found = [names.get(part) for part in parts]
         classes = tuple(kind for kind in found if isinstance(kind, type) and not isinstance(kind, enum.EnumMeta))
         taken = [one or _class(part, names) for part, one in zip(parts, conversions, strict=True)]
-        return _Any(annotation, taken, (*classes, types.NoneType) if "None" in parts else classes)
+        called = "a path" if set(parts) == {"str", "os.PathLike[str]"} else annotation
+        return _Any(called, taken, (*classes, types.NoneType) if "None" in parts else classes)
     (part,) = parts
     if part in _PLAIN:
         return _PLAIN[part]

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
+from triune._masked import MASKED, is_masked
 from triune._text import short
 from triune.icraft._xir.conversions import Unpicklable, bind_members, placed
 from triune.icraft._xir.errors import InternalError
@@ -299,7 +300,25 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return plain_float(value)
     name = getattr(value, "_json_name", None)
-    return name if name is not None else int(value)
+    return name if name is not None else operator.index(value)
+
+
+def held(value: Any) -> Any:
+    """Return a value as an attribute holds it: Python's own numbers, lists and dictionaries, enumerations and objects.
+
+    Raises TypeError of anything else.
+    """
+    if value is None or isinstance(value, str | bool | int | float | ObjectRef) or hasattr(value, "_json_name"):
+        return value
+    if isinstance(value, list | tuple):
+        return [held(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): held(item) for key, item in value.items()}
+    if is_masked(value):
+        raise TypeError(MASKED)
+    if hasattr(value, "tolist"):  # numpy's arrays and scalars, and what is like them
+        return held(value.tolist())
+    raise TypeError(f"give a number, str, list, dict or ObjectRef, not {type(value).__name__}")
 
 
 def compact(document: Any) -> str:
@@ -425,6 +444,10 @@ def from_plain(value: Any) -> ObjectRef:
         return Array(value)
     if isinstance(value, Mapping):
         return Map(value)
+    if is_masked(value):
+        raise TypeError(MASKED)
+    if hasattr(value, "tolist"):
+        return from_plain(value.tolist())
     raise TypeError(
         f"{type(value).__name__} cannot be an object of a network: give a number, str, list, dict or ObjectRef"
     )

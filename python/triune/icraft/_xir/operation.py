@@ -15,7 +15,7 @@ from triune.icraft._xir.attributes import Attr, json_name
 from triune.icraft._xir.binding import Form, fits, shown
 from triune.icraft._xir.enums import VendorEnum
 from triune.icraft._xir.errors import Error, InternalError
-from triune.icraft._xir.objects import Concrete, ObjectRef, needed, plain, whole_number
+from triune.icraft._xir.objects import Concrete, ObjectRef, held, needed, plain, whole_number
 from triune.icraft._xir.places import CompileTarget, HostTarget
 from triune.icraft._xir.types import TensorType
 from triune.icraft._xir.values import Params, Tagged, Value
@@ -230,16 +230,15 @@ class Operation(Tagged, Concrete):
         """Set an attribute, converted as an argument of the operator's class would be.
 
         Raises Error if the operator has none of that name, TypeError if the value is of another kind. An operation of a class
-        that is not known takes any.
+        that is not known takes numbers, strings, lists, dictionaries and objects; numpy's become Python's.
         """
         attribute = self._table.get(key)
         if attribute is None and type(self) is not Operation and key not in self._attributes:
             raise Error(f"{self._called()} has no attribute {key!r}; it has {', '.join(sorted(self._table)) or 'none'}")
-        if attribute is not None:
-            try:
-                value = attribute.kind.convert(value)
-            except (TypeError, ValueError) as error:
-                raise TypeError(short(f"{self._called()}.{key}: {error}")) from None
+        try:
+            value = held(value) if attribute is None else attribute.kind.convert(value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(short(f"{self._called()}.{key}: {error}")) from None
         self._attributes[key] = value
         if self._network is not None:
             for params in self.paramsAttrs(True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, overload
 
@@ -218,10 +219,13 @@ class Params(Value):
         "_allow_no_data": False,
         "_source": None,
         "_lazy": False,
+        "_entry": math.inf,
     }
     _allow_no_data: bool
     _source: Source | None
     _lazy: bool
+    _entry: float
+    """The place in the table of the RAW file that it was read from, by which it is written again."""
 
     @overload
     def __init__(

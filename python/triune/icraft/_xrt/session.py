@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -140,7 +141,9 @@ class Session(ObjectRef):
         return Session._of(view, list(backends), bound_already(view, backends))
 
     @staticmethod
-    def CreateWithSnapshot(filePath: str, backends: Sequence[type], devices: Sequence[Device]) -> Session:
+    def CreateWithSnapshot(
+        filePath: str | os.PathLike[str], backends: Sequence[type], devices: Sequence[Device]
+    ) -> Session:
         """Make a session of a file that `dumpSnapshot` wrote, with the options that it had, and apply it.
 
         `backends` are the classes of its backends, in their order, `devices` one for each; they may be others than those that
@@ -154,7 +157,7 @@ class Session(ObjectRef):
         session.apply()
         return session
 
-    def dumpSnapshot(self, filePath: str) -> None:
+    def dumpSnapshot(self, filePath: str | os.PathLike[str]) -> None:
         """Write the network, with its parameters, the bindings and the backends' options to a file.
 
         Memory that the program gave to backends is not among the options. Raises InternalError if parameters have no data, or
@@ -271,7 +274,7 @@ class Session(ObjectRef):
         """
         self._observers.log_time = bool(flag)
 
-    def setDumpOutputs(self, flag: bool, path: str, format: str) -> None:
+    def setDumpOutputs(self, flag: bool, path: str | os.PathLike[str], format: str) -> None:
         """Write every output as ``<v_id>.ftmp`` into a folder once its operation has run, or stop. The folder is made if it
         is not there.
 

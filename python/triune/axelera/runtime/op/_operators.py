@@ -82,12 +82,20 @@ class Operator:
         return self
 
     def batch(self, *inputs: Any) -> list[Any]:
-        """Return the results of several inputs, in their order: of an iterable of them, or of them one by one.
+        """Return the results of several inputs, in their order.
 
-        One argument that can be gone through is taken for the iterable. The operator is called once for each, in this thread.
+        There is an argument for each input that the operator takes: an array whose first axis counts them, or an iterable. Raises
+        InvalidArgument if they are not as many as each other.
         """
-        several = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Iterable) else inputs
-        return [self(one) for one in several]
+        if not inputs or not all(isinstance(several, Iterable) for several in inputs):
+            raise InvalidArgument(
+                "batch: expected arrays or lists of inputs, one for each input that the operator takes"
+            )
+        try:
+            together = list(zip(*inputs, strict=True))
+        except ValueError:
+            raise InvalidArgument("batch: the inputs are not as many as each other") from None
+        return [self(*values) for values in together]
 
     def stream(self, source: Any, *, max_in_flight: int | None = None) -> Iterator[tuple[Any, Any]]:
         """Yield each picture of a source, and its result, in the calling thread; `max_in_flight` changes nothing.
