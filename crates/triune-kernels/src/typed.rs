@@ -278,6 +278,7 @@ multiversion! {
 /// [`UnaryKind::evaluate`] over all of f64, where differences of exponentials go on beyond ±700.
 fn double(kind: UnaryKind, x: f64) -> f64 {
     match kind {
+        UnaryKind::ThresholdedRelu(_) => kind.evaluate(x),
         _ if x.is_nan() => x,
         UnaryKind::Expm1 if x > 690.0 => math::exp_to_infinity(x),
         UnaryKind::Sinh if x.abs() > 690.0 => (0.5 * math::exp_to_infinity(x.abs())).copysign(x),

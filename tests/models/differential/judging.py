@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,6 +80,32 @@ def by_reference(made: Case) -> Peer:
             return Peer([list(evaluator.run(None, dict(feeds))) for feeds in made.feeds])
     except Exception as error:
         return Peer(None, f"{type(error).__name__}: {error}")
+
+
+def circumstances(made: Case, feeds: Mapping[str, Any], mine: Result, theirs: Result) -> str:
+    """Return what is special about a run whose results differ, by which a reason for that is known."""
+    said = ""
+    attributes = [each for node in onnx.load_from_string(made.model).graph.node for each in node.attribute]
+    if any(each.name == "dilations" and max(each.ints, default=1) > 1 for each in attributes):
+        said += ", dilated"
+    given = [array for array in feeds.values() if isinstance(array, np.ndarray)]
+    if any(array.dtype.kind in "OUT" for array in given):
+        said += ", of strings"
+    if any(array.size == 0 for array in given):
+        said += ", of nothing"
+    if any(array.dtype.kind == "f" and (np.abs(array[np.isfinite(array)]) >= 1e29).any() for array in given):
+        said += ", of huge numbers"
+    if (
+        isinstance(theirs, np.ndarray)
+        and isinstance(mine, np.ndarray)
+        and mine.shape == theirs.shape
+        and mine.dtype.kind in "iu"
+    ):
+        limits = np.iinfo(mine.dtype)
+        apart = mine != theirs
+        if np.isin(theirs[apart], [limits.min, limits.max]).all():
+            said += ", at limits"
+    return said
 
 
 def apart(mine: Result, theirs: Result, made: Case) -> tuple[str, str]:
@@ -185,7 +211,8 @@ def compared(mine: list[list[Result]], theirs: list[list[Result]], made: Case) -
         for index, (own, other) in enumerate(zip(ours, others, strict=True)):
             kind, reason = apart(own, other, made)
             if kind == "differ":
-                return kind, reason + (f", result {index}" if index else "") + (", run again" if turn else "")
+                where = (f", result {index}" if index else "") + (", run again" if turn else "")
+                return kind, reason + where + circumstances(made, made.feeds[turn], own, other)
             worst = (kind, reason) if kind == "within" else worst
     return worst
 

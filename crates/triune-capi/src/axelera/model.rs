@@ -39,6 +39,11 @@ impl Model {
                  --target metis -o DIR` and load DIR/model.json"
             )));
         }
+        if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("axm")) {
+            return Err(argument(format!(
+                "path: expected a model.json file, got the archive '{shown}'; unpack it and load its model.json"
+            )));
+        }
         if !path.exists() {
             return Err(argument(format!(
                 "path: expected a model.json file, got '{shown}', which does not exist"

@@ -118,7 +118,7 @@ impl Emitter<'_> {
         }
         let factor = |beta: f64| {
             let one = |value| Attribute::List(vec![Attribute::Float(value)]);
-            vec![("alpha", one(1.0)), ("beta", one(beta))]
+            vec![("alpha", one(1.0)), ("beta", one(beta)), ("cut_scale", super::product::no_scale())]
         };
         let (kind, attributes) = match op.kind {
             BinaryKind::Add => ("Add", factor(1.0)),

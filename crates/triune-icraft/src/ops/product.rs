@@ -103,7 +103,8 @@ impl Emitter<'_> {
         let scale = vec![("cut_scale", no_scale())];
         self.push("Matmul", &key, vec![Some(a), Some(b), None], vec![product], scale);
         let factor = |value: f32| Attribute::List(vec![Attribute::Float(f64::from(value))]);
-        let attributes = vec![("alpha", factor(op.alpha)), ("beta", factor(op.beta))];
+        let attributes =
+            vec![("alpha", factor(op.alpha)), ("beta", factor(op.beta)), ("cut_scale", no_scale())];
         self.push("Add", &node.name, vec![Some(product), Some(addend)], vec![y], attributes);
         Ok(())
     }
