@@ -172,7 +172,7 @@ class Matches:
 
     @property
     def same(self) -> bool:
-        """Whether each box has its match."""
+        """Whether each box has its match: as many matched as either has."""
         return self.matched == self.reference == self.other
 
 

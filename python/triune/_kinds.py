@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,9 @@ from triune._text import short
 from triune.errors import FormatError
 
 __all__ = [
+    "ARRAYS",
+    "AXM",
+    "FLAT",
     "ICRAFT",
     "JSON",
     "MODEL",
@@ -54,6 +58,10 @@ PACKAGE = Kind(
     "a package for a card",
     "triune run, profile, report, explore and inspect take it; on this machine's CPU, run the model that it was compiled from",
 )
+AXM = Kind(
+    "a package for a card in one file",
+    "op.load of triune.axelera.runtime loads it; unpack it, python -m zipfile -e {path} DIR, and DIR is a package",
+)
 ICRAFT = Kind(
     "an Icraft network",
     "triune profile takes it if it has commands; programs run it with triune.icraft.xrt.Session, see docs/icraft.md",
@@ -62,6 +70,14 @@ ICRAFT_FOLDER = Kind(
     "a folder of Icraft's networks",
     "choose one of its .json files: triune profile takes the one that has commands; programs run it with "
     "triune.icraft.xrt.Session, see docs/icraft.md",
+)
+FLAT = Kind(
+    "an Icraft network in FlatBuffers form",
+    "programs read it with Network.CreateFromFlatFile, and write it as .json and .raw, which more takes; see docs/icraft.md",
+)
+PARAMETERS = Kind("a file of an Icraft network's parameters", "the .json file beside it is the network")
+SNAPSHOT = Kind(
+    "a snapshot of an Icraft session", "Session.CreateWithSnapshot makes the session again, see docs/icraft.md"
 )
 FOLDER = Kind("a folder without a model.json", "packages are what triune compile -o DIR writes")
 JSON = Kind("a JSON document, no network", "packages are read by their folder or model.json")
@@ -89,6 +105,8 @@ _BEGINNINGS: list[tuple[int, bytes, Kind]] = [
     (0, b"packed_model", PACKED),
     (8, b"mgv2", MEGENGINE),
     (0, b"MGBC", MEGENGINE),
+    (0, b"\xa5ICRAFT_RAW\xa5", PARAMETERS),
+    (0, b"TRIUNE SNAPSHOT\n", SNAPSHOT),
     (0, b"\x93NUMPY", ARRAYS),
     (0, b"PK\x03\x04", ARRAYS),
     (0, b"\xff\xd8\xff", PICTURE),
@@ -120,6 +138,8 @@ def kind_of(path: Path) -> Kind | None:
     kind = kind_of_bytes(head)
     if kind is JSON:
         return PACKAGE if path.name == "model.json" else ICRAFT if _is_network(path) else JSON
+    if kind is ARRAYS and path.suffix.lower() == ".axm":
+        return AXM
     return ONNX if kind is UNKNOWN and path.suffix.lower() == ".onnx" else kind
 
 
@@ -139,6 +159,8 @@ def kind_of_bytes(head: bytes) -> Kind:
         return ICRAFT if b'"icraft::xir::' in head else JSON
     if text.startswith(b"<?xml") and b"<net " in head:
         return OPENVINO
+    if _is_flat(head):
+        return FLAT
     # A protocol buffer of ONNX begins with its version, a small number; some writers put the producer first.
     if head[:1] in (b"\x08", b"\x12"):
         return ONNX
@@ -195,6 +217,20 @@ def _is_text(head: bytes) -> bool:
             return False
         text = head[: error.start].decode("utf-8")
     return all(character.isprintable() or character.isspace() for character in text)
+
+
+def _is_flat(head: bytes) -> bool:
+    """Say whether bytes begin with a table as a network has it in FlatBuffers form, which has no magic of its own."""
+    if len(head) < 64:
+        return False
+    (root,) = struct.unpack_from("<I", head)
+    if not 4 <= root <= len(head) - 4:
+        return False
+    fields = root - struct.unpack_from("<i", head, root)[0]
+    if not 4 <= fields <= len(head) - 28:
+        return False
+    size, inline, operations = struct.unpack_from("<HH18xH", head, fields)
+    return size in (26, 28) and 4 <= operations < inline
 
 
 def _is_network(path: Path) -> bool:

@@ -83,7 +83,7 @@ class CompileReport:
 
     @classmethod
     def of(cls, target: str, found: _native.CompileReport) -> CompileReport:
-        """Return what the core found."""
+        """Return what the core found: its tuples as `Side`, `Stayed`, `Crossing` and `Output`. `target` is the device's name."""
         none = (None, None, None)
         return cls(
             target=target,
@@ -100,7 +100,10 @@ class CompileReport:
 
     @property
     def warning(self) -> str | None:
-        """What to say where less than 95 % of the multiply-accumulates are on the device; None elsewhere."""
+        """What to say where less than 95 % of the multiply-accumulates are on the device; None elsewhere.
+
+        It names the reason that keeps most of them on the host: the first of `reasons`.
+        """
         if self.share >= ENOUGH:
             return None
         reason = self.reasons()[0]
@@ -110,7 +113,12 @@ class CompileReport:
         )
 
     def reasons(self) -> list[tuple[str, str, int, int]]:
-        """Return operator, reason, how many and their multiply-accumulates, the most work first."""
+        """Return why operators stayed on the host: operator, reason, how many of them and their multiply-accumulates per
+        image.
+
+        One tuple for each pair of operator and reason, the most multiply-accumulates first, then the most operators; empty if
+        all are on the device.
+        """
         found: dict[tuple[str, str], tuple[int, int]] = {}
         for each in self.stayed:
             count, macs = found.get((each.op, each.reason), (0, 0))
@@ -119,11 +127,16 @@ class CompileReport:
         return sorted(listed, key=lambda row: (-row[3], -row[2]))
 
     def json(self) -> str:
-        """Return all of it as JSON."""
+        """Return all of it as JSON, indented by 2: an object with the fields of this class, those of lists as objects of
+        theirs."""
         return json.dumps(asdict(self), indent=2)
 
     def table(self) -> str:
-        """Return it as text for people: sides, reasons, crossings, outputs."""
+        """Return it as text for people: sides, reasons, crossings with their bytes per image, outputs with scale and zero
+        point.
+
+        Parts are separated by a blank line; that of the reasons is left out if no operator stayed on the host.
+        """
         from triune.profiling._table import compact, size
 
         total = self.device.macs + self.host.macs

@@ -105,7 +105,7 @@ class Metadata:
 
     @property
     def opset(self) -> int | None:
-        """The version of ONNX's own operator set, None if the file has none."""
+        """The version of ONNX's own operator set; None if the file has none, as MegEngine's and Icraft's have not."""
         return self.opsets.get("", self.opsets.get("ai.onnx"))
 
 
@@ -142,7 +142,8 @@ class Run(Future[Results]):
         return True
 
     def cancelled(self) -> bool:
-        """Return whether `cancel` kept it from giving results."""
+        """Return whether `cancel` kept it from giving results; False as long as a run that was asked to stop is still under
+        way."""
         return self._stopped or super().cancelled()
 
     def result(self, timeout: float | None = None) -> Results:
@@ -253,12 +254,16 @@ class Session:
 
     @property
     def inputs(self) -> list[ValueInfo]:
-        """Name, dtype and shape of each input, in the model's order."""
+        """Name, dtype and shape of each input, in the model's order: what `run` has to be fed.
+
+        A new list each time. Constants that feeds may replace are in `defaults`. Stays readable after `close`.
+        """
         return list(self._inputs)
 
     @property
     def outputs(self) -> list[ValueInfo]:
-        """Name, dtype and shape of each output, in the order of `run`'s results."""
+        """Name, dtype and shape of each output, in the order of `run`'s results. A new list each time; stays readable after
+        `close`."""
         return list(self._outputs)
 
     @property
@@ -268,22 +273,28 @@ class Session:
 
     @property
     def metadata(self) -> Metadata:
-        """What the file says of itself: who wrote it, opsets, its own properties."""
+        """What the file says of itself: who wrote it, opsets, its own properties. Read when the session opens; stays after
+        `close`."""
         return self._metadata
 
     @property
     def info(self) -> ModelInfo:
-        """What the file says of its pictures and classes. Raises ArgumentError if that is damaged."""
+        """What the file says of its pictures and classes; nothing (None and no labels) where it does not.
+
+        Read from the properties ``triune.preprocess`` and ``triune.labels`` each time. Raises ArgumentError, with the key, if
+        one of them is damaged.
+        """
         return ModelInfo.of_properties(self._metadata.properties)
 
     @property
     def preprocess(self) -> Preprocess | None:
-        """How pictures become its input, if the file says so: one that `triune quantize` wrote with pictures does."""
+        """How pictures become its input, None unless the file says so: one that `triune quantize` wrote with pictures does.
+        Raises as `info` does."""
         return self.info.preprocess
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Names of the classes, if the file says them."""
+        """Names of the classes, the one of index 0 first; empty unless the file says them. Raises as `info` does."""
         return self.info.labels
 
     def feeds(self, *pictures: Any, preprocess: Preprocess | None = None) -> dict[str, npt.NDArray[Any]]:
@@ -318,12 +329,12 @@ class Session:
 
     @property
     def threads(self) -> int:
-        """How many threads compute a run; 0 stands for every CPU."""
+        """How many threads compute a run: 1 by default, 1024 at most; 0 stands for every CPU."""
         return self._threads
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called."""
+        """Whether `close` was called: what computes raises `triune.errors.ReleasedError` then."""
         return self._open is None
 
     @overload

@@ -32,11 +32,12 @@ class SessionProfile:
 
     @property
     def seconds(self) -> float:
-        """What a run takes, all operators together."""
+        """What a run takes, all operators together: the sum of their mean wall times, in seconds, without what lies between
+        them."""
         return sum(each.seconds for each in self.operators)
 
     def kinds(self) -> dict[str, float]:
-        """Return the seconds of each kind of operator, most first."""
+        """Return the seconds of each kind of operator (``Conv``, …), most first. Their sum is `seconds`."""
         sums: dict[str, float] = {}
         for each in self.operators:
             sums[each.kind] = sums.get(each.kind, 0.0) + each.seconds

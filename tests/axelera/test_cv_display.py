@@ -122,6 +122,25 @@ def test_drawing(kind: str) -> None:
         assert not changed[47:].any()
 
 
+@pytest.mark.parametrize(
+    ("box", "rows", "columns"),
+    [
+        (op.BBox(0, 0, 1, 1), slice(0, 6), slice(0, 8)),
+        (op.BBox(-1, -1, 2, 2), slice(0, 6), slice(0, 8)),
+        (op.BBox(0.5, 0.5, 1, 1), slice(3, 6), slice(4, 8)),
+        (op.BBox(0, 0, 0.5, 0.5), slice(0, 3), slice(0, 4)),
+        (op.BBox(0, 0, 1, 1, _frame=op.BBox(0.25, 0.5, 1, 1)), slice(3, 6), slice(2, 8)),
+        (op.BBox(0.5, 0, 0.5, 1), slice(0, 0), slice(0, 0)),
+    ],
+)
+def test_a_mask_colors_all_of_its_box(box: op.BBox, rows: slice, columns: slice) -> None:
+    canvas = display.Draw(np.full((6, 8, 3), 100, np.uint8))
+    canvas.segmentation_mask(np.full((4, 4), 255, np.uint8), box, (255, 0, 0))
+    expected = np.zeros((6, 8), bool)
+    expected[rows, columns] = True
+    np.testing.assert_array_equal((canvas.pixels != 100).any(-1), expected)
+
+
 def test_drawing_leaves_others_alone() -> None:
     before = np.full((20, 20, 3), 100, np.uint8)
     for nothing in ([], None, 3, np.zeros((2, 6))):

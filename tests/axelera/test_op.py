@@ -52,6 +52,10 @@ def test_models_are_read_when_they_are_named(package: Path, tmp_path: Path) -> N
     model = op.load(package)
     with pytest.raises(InvalidArgument, match="expected shape"):
         model(np.zeros((1, 9, 9), np.float32))
+    with pytest.raises(
+        InvalidArgument, match=r"expected shape \[1, 1, 8, 8\], got \[1, 8, 8, 1\]; op\.to_tensor\(\) brings"
+    ):
+        model(np.zeros((1, 8, 8, 1), np.float32))
     with pytest.raises(InvalidArgument, match="expected 1 inputs"):
         model()
     model.release()

@@ -248,7 +248,15 @@ def test_choosing() -> None:
         pipeline.node(cls=op.nms)
     assert op.seq(op.constant(value=3))(8) == 3
     assert op.seq(lambda x: (x, x + 1), op.unpack(), lambda a, b: a * b)(4) == 20
-    assert pipeline.batch(objects, objects) == [[objects[3]]] * 2
+    assert pipeline.batch([objects, objects]) == [[objects[3]]] * 2
+    assert op.seq(lambda a, b: a - b).batch(np.array([5, 7]), [1, 2]) == [4, 5]
+    for wrong, what in (
+        (([1], [2, 3]), "not as many"),
+        ((3,), "expected arrays or lists"),
+        ((), "expected arrays or lists"),
+    ):
+        with pytest.raises(InvalidArgument, match=what):
+            pipeline.batch(*wrong)
 
 
 def test_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,6 +264,8 @@ def test_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "a.txt": "traffic light\nStop sign, red\n\n9 lives\ntraffic light\n",
         "b.yaml": "path: x\nnames:\n  - traffic light\n  - 'Stop sign'  # a comment\n  - 9 lives\n  - traffic light\ntrain: y\n",
         "c.yaml": "names: [traffic light, Stop sign, 9 lives, traffic light]\nnc: 4\n",
+        "e.txt": "{0: 'traffic light',\n 2: '9 lives', 1: \"Stop sign, red\",\n 3: 'traffic light'}\n",
+        "f.json": '["traffic light", "Stop sign", "9 lives", "traffic light"]',
         "d.yml": "names:\n  0: traffic light\n  2: 9 lives\n  1: Stop sign\n  3: traffic light\n",
     }
     for name, text in written.items():
@@ -264,9 +274,9 @@ def test_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         wanted = ["traffic_light", "stop_sign", "class_9_lives", "traffic_light_3"]
         assert [one.name for one in classes] == wanted, name
         assert [int(one) for one in classes] == [0, 1, 2, 3]
-    for name, text in {"e.txt": "", "f.yaml": "nc: 3\n"}.items():
+    for name, text in {"g.txt": "", "h.yaml": "nc: 3\n", "i.txt": "['a', '']"}.items():
         (tmp_path / name).write_text(text)
-        with pytest.raises(InvalidArgument, match="names of classes"):
+        with pytest.raises(InvalidArgument, match=r"names of classes|number 1 is missing or empty"):
             op.load_classes(tmp_path / name)
     assert (len(op.DotaClasses), len(op.COCO_KEYPOINT_NAMES)) == (15, 17)
     labels = tmp_path / "imagenet.txt"

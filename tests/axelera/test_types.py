@@ -15,6 +15,7 @@ from PIL import Image as Pillow
 
 import triune
 from triune.axelera import types
+from triune.axelera.runtime.display import draw
 
 Task = types.TaskCategory
 
@@ -127,6 +128,32 @@ def test_pictures() -> None:
         view[0] = 0
     with picture.as_c_void_p() as pointer:
         assert bytes((ctypes.c_ubyte * 24).from_address(pointer.value or 0)) == rgb.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("pixels", "said"),
+    [
+        (
+            np.zeros((2, 4, 3), np.float32),
+            r"float32 in shape \(2, 4, 3\): expected uint8.*\* 255\)\.round\(\)\.astype\('uint8'\)",
+        ),
+        (
+            np.zeros((2, 4, 4), np.uint16),
+            r"uint16 in shape \(2, 4, 4\): expected uint8.*, such as pixels\.astype\('uint8'\)",
+        ),
+        (np.zeros((2, 4), np.int64), r"int64 in shape \(2, 4\): expected uint8"),
+    ],
+)
+def test_pillow_takes_uint8(pixels: np.ndarray[Any, Any], said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        types.Image.fromarray(pixels).aspil()
+    with pytest.raises(TypeError, match=said):
+        draw(pixels, [])
+
+
+def test_pillow_takes_up_to_four_channels() -> None:
+    with pytest.raises(TypeError, match=r"uint8 in shape \(2, 4, 5\): expected uint8 of 1, 3 or 4 channels$"):
+        types.Image.fromarray(np.zeros((2, 4, 5), np.uint8)).aspil()
 
 
 # Y, U and V of white, black, and the primaries in limited range, as ITU-R BT.601 has them.

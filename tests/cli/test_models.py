@@ -24,6 +24,8 @@ from triune import _native
 from triune._model_info import labels_of
 from triune.batch import Preprocess
 from triune.cli import main
+from triune.icraft import xir, xrt
+from triune.icraft.host_backend import HostBackend
 from triune.models import DIGITS_INT8, digits_held_out
 
 COUNT = 12
@@ -308,8 +310,14 @@ def others(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> dict[str, 
     """Return a file or folder of every kind that some command does not take."""
     made = tmp_path_factory.mktemp("others")
     triune.compile(DIGITS_INT8, target="zg330", format="icraft", output=made / "networks")
+    network = xir.Network.CreateFromJsonFile(made / "networks" / "digits_int8_ZG.json")
+    network.loadParamsFromFile(made / "networks" / "digits_int8_ZG.raw")
+    network.dumpFlatToFile(made / "x.fb")
+    xrt.Session.Create([HostBackend], network.view(0), [xrt.HostDevice.Default()]).dumpSnapshot(made / "x.snapshot")
     (made / "m.lite").write_bytes(_native.pack_model("digits", b"0123456789"))
     (made / "x.json").write_text('{"a": 1}')
+    with zipfile.ZipFile(made / "x.axm", "w") as archive:
+        archive.writestr("model.json", "{}")
     (made / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     (made / "empty").mkdir()
     np.savez(made / "images.npz", image=np.arange(128, dtype=np.float32).reshape(2, 1, 8, 8))
@@ -332,6 +340,10 @@ def others(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> dict[str, 
         "zg330": triune.compile(DIGITS_INT8, target="zg330", output=made / "zg330"),
         "networks": made / "networks",
         "network": made / "networks" / "digits_int8_ZG.json",
+        "parameters": made / "networks" / "digits_int8_ZG.raw",
+        "flat": made / "x.fb",
+        "snapshot": made / "x.snapshot",
+        "axm": made / "x.axm",
         "lite": made / "m.lite",
         "json": made / "x.json",
         "picture": made / "x.png",
@@ -383,6 +395,11 @@ def others(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> dict[str, 
         ("predict {onnx} {picture} -o x.xls", ["--output: expected a name that ends in .csv, .jsonl, .parquet, or -"]),
         ("compile {package} -o x", ["is a package for a card", "triune compile takes an ONNX model"]),
         ("quantize {picture} --calibrate {arrays} -o x", ["is a picture", "triune predict MODEL {picture}"]),
+        ("run {axm} --input {arrays}", ["is a package for a card in one file", "python -m zipfile -e {axm} DIR"]),
+        ("axrun {axm}", ["expected a model.json file, got the archive", "op.load takes archives"]),
+        ("profile {flat}", ["is an Icraft network in FlatBuffers form", "Network.CreateFromFlatFile"]),
+        ("bench {parameters}", ["is a file of an Icraft network's parameters", "the .json file beside it"]),
+        ("run {snapshot} --input {arrays}", ["is a snapshot of an Icraft session", "Session.CreateWithSnapshot"]),
         ("inspect {network}", ["is an Icraft network", "triune profile takes it"]),
         (
             "convert {onnx} x.mge --shape imge=1,1,8,8",
@@ -408,6 +425,7 @@ def test_sessions_say_what_a_file_is(others: dict[str, Path]) -> None:
         ("nothing", "is an empty file, not"),
         ("pointer", "is a pointer of Git LFS to a file that was not fetched, not an ONNX model: git lfs pull"),
         ("page", "is a web page, not"),
+        ("flat", "is an Icraft network in FlatBuffers form, not"),
     ):
         for source in (others[path], others[path].read_bytes()):
             with pytest.raises(triune.errors.FormatError, match=message) as raised:

@@ -127,6 +127,21 @@ def test_a_slower_clock_changes_the_ratio_to_ddr(digits: Path) -> None:
     assert slow.memory("l1").bytes_per_cycle == fast.memory("l1").bytes_per_cycle
 
 
+@pytest.mark.parametrize(
+    ("look_up", "said"),
+    [
+        (lambda found: found.memory("x"), r"name: expected one of ddr, l2, l1, got 'x'"),
+        (lambda found: found.bandwidth("x"), r"memory: expected one of ddr, l2, l1, got 'x'"),
+        (lambda found: found.segment("spilled"), r"kind: expected one of instructions, constants, .*, got 'spilled'"),
+        (lambda found: found.live_bytes("x"), r"segment: expected one of scratch, resident, spilled, got 'x'"),
+        (lambda found: found.time(1, "s"), r"unit: expected one of cycles, us, ms, got 's'"),
+    ],
+)
+def test_unknown_names_are_told_what_there_is(look_up: Callable[[Profile], object], said: str, digits: Path) -> None:
+    with pytest.raises(ValueError, match=said):
+        look_up(profile(digits))
+
+
 def test_where_the_parts_lie(digits: Path) -> None:
     found = profile(digits)
     places = {(segment.kind, segment.memory) for segment in found.segments}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import doctest
 import importlib
 import importlib.util
 import inspect
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +102,31 @@ def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_thirty_are_used_most() -> None:
     assert len(set(MOST_USED)) == len(MOST_USED) >= 30
+
+
+EXCEPTION = re.compile(r"\b[A-Z]\w*(?:Error|Exception|Interrupt|Iteration)\b|\bNotSupported\b|\bInvalidArgument\b")
+OTHERS = {"CancelledError"} | set(vars(builtins))
+"""Those that are not Triune's."""
+
+
+def docstrings(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield the docstrings of a file with what they are of."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and (
+            text := ast.get_docstring(node)
+        ):
+            yield node.name, text
+
+
+def test_exceptions_that_docstrings_name_exist(root: Path) -> None:
+    trees = {path: ast.parse(path.read_text()) for path in sorted((root / "python/triune").rglob("*.py"))}
+    made = {node.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    native = set(re.findall(r"class (\w+)\(", (root / "python/triune/_native.pyi").read_text()))
+    found = [
+        f"{path.relative_to(root)}: {name}: {exception}"
+        for path, tree in trees.items()
+        for name, text in docstrings(tree)
+        for exception in EXCEPTION.findall(text)
+        if exception not in made | native | OTHERS
+    ]
+    assert not found, "\n".join(found)

@@ -131,8 +131,16 @@ def test_absolute_addresses_follow_the_url() -> None:
     assert (
         device.readReg(0x90002000 + 0x1C) == device.readReg("mmu", 0x90002000 + 0x1C) == BuyiDevice(device).modeInfo()
     )
-    with pytest.raises(InternalError, match="absolute address 0xfff is outside"):
+    with pytest.raises(
+        InternalError, match="absolute address 0xfff is outside of it: absolute addresses are 0x1000 to"
+    ):
         device.readReg(0xFFF)
+    for address in (0x1044, 0x8FFFFFFF, 0x90000044, 0x18FFFFFFF):
+        with pytest.raises(InternalError, match="no register at"):
+            device.readReg(address)
+    for address in (0xFFF, 0x190000000):
+        with pytest.raises(InternalError, match="0x1000 to 0x8fffffff and 0x90000000 to 0x18fffffff;"):
+            device.readReg(address)
 
 
 def test_bursts_are_copied_by_registers(buyi: BuyiDevice) -> None:
@@ -155,8 +163,22 @@ def test_bursts_are_copied_by_registers(buyi: BuyiDevice) -> None:
     ("reach", "said"),
     [
         (lambda device: device.readReg(0x44, True), "no register at 0x44"),
-        (lambda device: device.readReg(0x44), "absolute address 0x44 is outside"),
-        (lambda device: device.readReg("icore", 0x1000, True), "outside"),
+        (
+            lambda device: device.readReg("icore", 0x1C),
+            "'icore': the absolute address 0x1c is outside of it: absolute addresses are 0x40040000 to 0x40040fff; "
+            "relative=True takes 0x0 to 0xfff",
+        ),
+        (
+            lambda device: device.readReg(0x1C),
+            "'npu': the absolute address 0x1c is outside of it: "
+            "absolute addresses are 0x40000000 to 0x7fffffff and 0x80000000 to 0x17fffffff; "
+            "relative=True takes 0x0 to 0x1ffffffff",
+        ),
+        (lambda device: device.readReg("mmu", 0x1C), "absolute addresses are 0x80002000 to 0x80002fff;"),
+        (
+            lambda device: device.readReg("icore", 0x1000, True),
+            "the relative address 0x1000 is outside of it: relative=True takes 0x0 to 0xfff",
+        ),
         (lambda device: device.readReg("gpio", 0, True), "'gpio'.*'npu'.*'icore'.*'mmu'"),
         (lambda device: device.readReg(-4, True), "outside"),
         (lambda device: device.writeReg(0x0C, 1, True), "AWLAYER_CNT.*cannot be written"),

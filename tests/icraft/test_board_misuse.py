@@ -334,7 +334,7 @@ def test_sessions_name_wrong_arguments(device: Any, network: Network) -> None:
         Session.Create([], network.view(0), [])
     with pytest.raises(TypeError, match="backend_types: a list is needed, not None"):
         Session.Create(None, network.view(0), [])
-    with pytest.raises(TypeError, match="filePath: a str is needed"):
+    with pytest.raises(TypeError, match="filePath: a path is needed, not None"):
         made.dumpSnapshot(None)
     tensor = Tensor(image(network).dtype(), device.malloc(4096), 0, lambda _: False)
     for arguments in ((5,), (None,), (datetime.timedelta(0), 5)):
@@ -373,5 +373,5 @@ def test_a_snapshot_with_a_wrong_description_says_so(device: Any, network: Netwo
             Session.CreateWithSnapshot(str(path), [BACKENDS["zg330"], HostBackend], [device, HostDevice.Default()])
     with pytest.raises(TypeError, match="backends: a list is needed, not None"):
         Session.CreateWithSnapshot(str(path), None, [])  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="filePath: a str"):
+    with pytest.raises(TypeError, match="filePath: a path is needed, not None"):
         Session.CreateWithSnapshot(None, [], [])  # type: ignore[arg-type]

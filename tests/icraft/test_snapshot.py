@@ -28,13 +28,13 @@ def snapshot(digits: Folders, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("snapshot") / "digits.snapshot"
     made = session("zg330", compiled(digits, "zg330").view(0), Device.Open(MOCKS["zg330"]))
     made.apply()
-    made.dumpSnapshot(str(path))
+    made.dumpSnapshot(path)
     return path
 
 
 def restored(path: Path, target: str = "zg330", device: Any = None) -> Session:
     device = opened(target) if device is None else device
-    return Session.CreateWithSnapshot(str(path), [BACKENDS[target], HostBackend], [device, HostDevice.Default()])
+    return Session.CreateWithSnapshot(path, [BACKENDS[target], HostBackend], [device, HostDevice.Default()])
 
 
 @pytest.mark.parametrize("target", ["zg330", "buyi"])

@@ -467,7 +467,12 @@ def test_other_files_are_told_what_they_are(tmp_path: Path) -> None:
         read(tmp_path / "none.fb")
     refused(b"", tmp_path, r"wrong\.fb: expected a network in FlatBuffers form, got")
     refused(json.dumps(every_form()).encode(), tmp_path, "it is a network in JSON: CreateFromJsonFile reads it")
-    refused(DIGITS_INT8.read_bytes(), tmp_path, r"FlatBuffers file: ")
+    refused(DIGITS_INT8.read_bytes(), tmp_path, "expected a network in FlatBuffers form, got an ONNX model")
+    refused(
+        b"\xa5ICRAFT_RAW\xa5" + bytes(8),
+        tmp_path,
+        r"got a file of an Icraft network's parameters: the \.json file beside",
+    )
     refused(b"\x10\0\0\0" + bytes(200), tmp_path, r"FlatBuffers file: ")
     flat = Flat()
     flat.builder.Finish(flat.table({0: flat.text("another schema's")}))

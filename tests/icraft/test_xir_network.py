@@ -452,7 +452,7 @@ def twice(network: Network) -> None:
     [
         (cut, "the last operation is not an Output"),
         (swapped, "ReLU.*no operation before it makes its input 0"),
-        (rank, r"Add.*layout NHWC has 4 axes, shape \[1, 2\] not"),
+        (rank, r"Add.*layout NHWC has 4 axes, but shape \[1, 2\] has 2$"),
         (stride, "stride_width: 0 is below 1"),
         (null, "Concat.*null handle"),
         (twice, "is of two values|no operation before it"),

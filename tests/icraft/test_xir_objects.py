@@ -7,6 +7,7 @@ import json
 import pickle
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from xir_networks import f32, small
 
@@ -136,6 +137,28 @@ def test_text_is_compact_json_with_quotes() -> None:
     assert len(repr(small())) < 250
 
 
+def test_attributes_and_tags_of_numpys_numbers() -> None:
+    op = Operation.Create("customop::Own")
+    given = {"factor": np.float32(0.5), "whole": np.int64(3), "matrix": np.eye(2, 3, dtype=np.float32)}
+    op.setAttrs({**given, "rows": list(given["matrix"]), "named": {"flag": np.bool_(True)}})
+    op.setTag("factor", given["factor"]).setTag("whole", given["whole"])
+    rows = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    stored = json.loads(str(op))
+    assert {name: stored[name] for name in op.attrs()} == {
+        "factor": 0.5,
+        "whole": 3,
+        "matrix": rows,
+        "rows": rows,
+        "named": {"flag": True},
+    }
+    assert stored["tags"] == {"factor": 0.5, "whole": 3}
+    for wrong in (object(), [{1}], np.ma.masked_equal([1, 2], 1)):
+        with pytest.raises(TypeError, match=r"operation -\d+ \(customop::Own\)\.own: (give a number|a masked array)"):
+            op.setAttr("own", wrong)
+        with pytest.raises(TypeError, match=r"a number|a masked array"):
+            op.setTag("own", wrong)
+
+
 def test_equality_is_structural() -> None:
     assert small() == small()
     assert small() != small().setName("other")
@@ -173,6 +196,24 @@ def test_a_cloned_operation_is_in_no_network() -> None:
     assert not value.isBoundToOp()
     with pytest.raises(Error, match="no operation makes it"):
         value.op()
+
+
+def test_a_cloned_operation_keeps_its_numbers() -> None:
+    """As the vendor's has it, whose networks refuse numbers that are taken, of operations and of values."""
+    network = small()
+    relu = network.ops[2]
+    copy = relu.clone()
+    assert (copy.op_id, copy[0].v_id) == (relu.op_id, relu[0].v_id) == (2, 4)
+    free = 1 + max(op.op_id for op in network.ops)
+    with pytest.raises(Error, match=rf"has an operation of number 2 already; {free} is free"):
+        network.insertOp(3, copy)
+    with pytest.raises(Error, match=r"has a value of number 4 already; \d+ is free"):
+        network.insertOp(3, copy.setId(-1))
+    copy[0].setId(-1)
+    network.insertOp(3, copy)
+    assert copy.op_id == free
+    assert copy[0].v_id > max(value.v_id for op in small().ops for value in op.outputs)
+    network.validate()
 
 
 def test_a_cloned_network_is_its_own() -> None:
@@ -229,8 +270,13 @@ def test_immediates() -> None:
     assert not Bool(False)
     with pytest.raises(TypeError):
         IntImm(2.5)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"int \| ObjectRef is needed"):
-        IntImm(1 << 64)
+    with pytest.raises(TypeError, match=r"int \| ObjectRef is needed, not 'x'"):
+        IntImm("x")  # type: ignore[arg-type]
+    for number, shown in ((1 << 64, str(1 << 64)), (-(1 << 63) - 1, str(-(1 << 63) - 1)), (1 << 20000, "0x1000")):
+        with pytest.raises(TypeError, match=rf"{shown}.* does not fit 64 bits"):
+            IntImm(number)
+    with pytest.raises(TypeError, match=r"float \| ObjectRef is needed, not 0x1000"):
+        FloatImm(1 << 20000)
     assert String("ab") == "ab"
     assert {String("k"): 1}["k"] == 1  # type: ignore[index]
     assert String().empty()

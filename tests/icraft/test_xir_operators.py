@@ -258,7 +258,10 @@ FAILURES: list[tuple[Callable[[], Operation], str]] = [
     (lambda: xir.MaxPool2d(val(1, 2, 2, 3), 3, 1, 0, 1), "a window of 3 does not fit the height of 2"),
     (lambda: xir.MaxPool2d(val(1, 2, 3), 3, 1, 0, 1), r"shape \[1, 2, 3\] should have 4 extents"),
     (lambda: xir.MaxPool2d(val(1, 2, 3, layout="NLC"), 3, 1, 0, 1), "layout NLC has no axes H, W"),
-    (lambda: xir.MaxPool2d(val(1, 2, 3, layout="NHWC"), 3, 1, 0, 1), "layout NHWC has 4 axes, shape"),
+    (
+        lambda: xir.MaxPool2d(val(1, 2, 3, layout="NHWC"), 3, 1, 0, 1),
+        r"layout NHWC has 4 axes, but shape \[1, 2, 3\] has 3",
+    ),
     (lambda: xir.MaxPool2d(val(1, 8, 8, 3), 2, 0, 0, 1), "stride_width: 0 is below 1"),
     (lambda: xir.Conv2d(val(1, 8, 8, 4), weights(3, 3, 3, 5), None, 1, 1, 1), "4 input channels, and weights for 3"),
     (

@@ -15,6 +15,7 @@ import pytest
 
 import triune
 from triune.icraft import xir
+from triune.icraft._xir.enums import VendorEnum
 from triune.icraft._xir.operation import OPERATORS
 
 
@@ -120,7 +121,19 @@ def test_operators_describe_themselves(key: str) -> None:
     assert empty.typeKey() == operator.type_key == f"icraft::xir::{operator.__name__}Node"
     for name, attribute in operator._table.items():
         assert getattr(empty, name) == empty.getAttr(name) == attribute.initial()
-        assert inspect.getattr_static(operator, name).__doc__ == attribute.doc
+        said = inspect.getattr_static(operator, name).__doc__
+        assert said == attribute.doc
+        assert f"{name} ({attribute.kind.shown}): {said}" in operator.__doc__
+        default = attribute.default
+        if isinstance(default, bool | int | float | VendorEnum):
+            assert f" {getattr(default, 'name', default)} unless it is given" in said
+        for bound, word, beyond in ((attribute.low, "least", -1), (attribute.high, "most", 1)):
+            if bound is not None:
+                assert f" at {word} {bound}" in said
+                empty.setAttr(name, bound + beyond)
+                with pytest.raises(xir.Error, match=f"{name}: {bound + beyond} is "):
+                    empty.checkBound()
+                empty.setAttr(name, attribute.initial())
 
 
 def test_importing_loads_neither_numpy_nor_the_native_module() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -370,6 +371,12 @@ def test_extents() -> None:
         TensorType(SINT8, [-1, 3], Layout("NC")).bits()
     with pytest.raises(Error, match="64 bits"):
         TensorType(SINT8, [1 << 63], Layout("C"))
+    for layout, shape, said in (
+        ("C", [1, 2], "1 axis, but shape [1, 2] has 2"),
+        ("NC", [1], "2 axes, but shape [1] has 1"),
+    ):
+        with pytest.raises(Error, match=re.escape(f"layout {layout} has {said}") + "$"):
+            TensorType(FloatType.FP32(), shape, Layout(layout)).dimSize(True)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,9 @@ pub(crate) struct Region {
     pub(crate) counted: f32,
     /// From one result's taps to the next one's.
     pub(crate) apart: Apart,
+    /// Lines of results, one at least, and floats from the taps of one to those of the next.
+    pub(crate) lines: usize,
+    pub(crate) line_step: usize,
 }
 
 /// Floats from one result's tap to the next one's.
@@ -50,8 +53,8 @@ pub(crate) enum Join {
     MeanByRows,
 }
 
-/// Runs the kernel of the instruction set, if there is one and there are taps: channels of a result, or results beside each other
-/// on a plane.
+/// Runs the kernel of the instruction set, if there is one and there are taps: channels of a result, or lines of results of a plane,
+/// whose taps are as those of the first line.
 #[inline(always)]
 fn pixel(
     join: Join,
@@ -61,6 +64,7 @@ fn pixel(
     [rows, columns]: [Taps; 2],
     counted: usize,
     apart: Apart,
+    lines: usize,
     out: &mut [f32],
 ) -> bool {
     let map = window.map;
@@ -70,17 +74,21 @@ fn pixel(
     }
     let first = rows.first * map.stride_h + columns.first * map.stride_w;
     let last = first + (rows.count - 1) * steps[0] + (columns.count - 1) * steps[1];
+    let results = out.len() / lines;
     let reach = match apart {
-        Apart::One => out.len(),
-        Apart::Two => (2 * out.len()).saturating_sub(1),
+        Apart::One => results,
+        Apart::Two => (2 * results).saturating_sub(1),
     };
-    assert!(last + reach <= x.len(), "the map was checked");
+    let line_step = window.spec.stride[0] * map.stride_h;
+    assert!(last + (lines - 1) * line_step + reach <= x.len(), "the map was checked");
     let region = Region {
         input: x.as_ptr().wrapping_add(first),
         taps: [rows.count, columns.count],
         steps,
         counted: counted as f32,
         apart,
+        lines,
+        line_step,
     };
     // SAFETY: the first channels of all taps lie inside of the slice, as was just seen of the last one; the level vouches for
     // the instruction set.
@@ -136,7 +144,7 @@ impl<const NAN_WINS: bool> Reduce for MaxFloat<NAN_WINS> {
         out: &mut [f32],
     ) -> bool {
         let join = if NAN_WINS { Join::MaxOrNan } else { Join::Max };
-        pixel(join, level, window, x, taps, counted, Apart::One, out)
+        pixel(join, level, window, x, taps, counted, Apart::One, 1, out)
     }
     #[inline(always)]
     fn beside(&self) -> Option<f32> {
@@ -151,6 +159,7 @@ impl<const NAN_WINS: bool> Reduce for MaxFloat<NAN_WINS> {
         x: &[f32],
         taps: [Taps; 2],
         counted: usize,
+        lines: usize,
         out: &mut [f32],
     ) -> bool {
         let join = if NAN_WINS { Join::MaxOrNan } else { Join::Max };
@@ -159,7 +168,7 @@ impl<const NAN_WINS: bool> Reduce for MaxFloat<NAN_WINS> {
             2 => Apart::Two,
             _ => return false,
         };
-        pixel(join, level, window, x, taps, counted, apart, out)
+        pixel(join, level, window, x, taps, counted, apart, lines, out)
     }
 }
 
@@ -198,7 +207,7 @@ impl<const BY_ROWS: bool> Reduce for MeanFloat<BY_ROWS> {
         out: &mut [f32],
     ) -> bool {
         let join = if BY_ROWS { Join::MeanByRows } else { Join::Mean };
-        pixel(join, level, window, x, taps, counted, Apart::One, out)
+        pixel(join, level, window, x, taps, counted, Apart::One, 1, out)
     }
     #[inline(always)]
     fn add_rows(&self, level: Level, x: &[f32], columns: usize, sum: f32) -> f32 {
@@ -226,6 +235,7 @@ impl<const BY_ROWS: bool> Reduce for MeanFloat<BY_ROWS> {
         x: &[f32],
         taps: [Taps; 2],
         counted: usize,
+        lines: usize,
         out: &mut [f32],
     ) -> bool {
         let join = if BY_ROWS { Join::MeanByRows } else { Join::Mean };
@@ -234,7 +244,7 @@ impl<const BY_ROWS: bool> Reduce for MeanFloat<BY_ROWS> {
             2 => Apart::Two,
             _ => return false,
         };
-        pixel(join, level, window, x, taps, counted, apart, out)
+        pixel(join, level, window, x, taps, counted, apart, lines, out)
     }
 }
 

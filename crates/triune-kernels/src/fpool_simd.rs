@@ -32,11 +32,11 @@ const MEAN: u8 = 2;
 const MEAN_BY_ROWS: u8 = 3;
 
 macro_rules! pool {
-    ($name:ident, $channels:ident, $kernel:ident, $features:literal, $lanes:literal, $splat:path, $load:path, $store:path,
+    ($name:ident, $channels:ident, $line:ident, $kernel:ident, $features:literal, $lanes:literal, $splat:path, $load:path, $store:path,
      $add:path, $div:path, $max:path, $or_nan:expr, $mask:path, $masked_load:expr, $masked_store:path,
      $pairs:path, $first_pairs:path) => {
         /// # Safety
-        /// The region's taps can be read for as many channels as `out` has, on a machine with the features.
+        /// The region's taps can be read for as many channels as a line of `out` has, on a machine with the features.
         #[target_feature(enable = $features)]
         pub(crate) unsafe fn $name(join: Join, region: &Region, out: &mut [f32]) {
             // SAFETY: passed on.
@@ -58,28 +58,49 @@ macro_rules! pool {
         /// As the caller's.
         #[target_feature(enable = $features)]
         unsafe fn $channels<const JOIN: u8, const APART: usize>(region: &Region, out: &mut [f32]) {
+            let mut input = region.input;
+            for out in out.chunks_exact_mut((out.len() / region.lines).max(1)) {
+                // SAFETY: passed on.
+                unsafe { $line::<JOIN, APART>(region, input, out) };
+                input = input.wrapping_add(region.line_step);
+            }
+        }
+
+        /// # Safety
+        /// As the caller's.
+        #[inline]
+        #[target_feature(enable = $features)]
+        unsafe fn $line<const JOIN: u8, const APART: usize>(
+            region: &Region,
+            input: *const f32,
+            out: &mut [f32],
+        ) {
             let mut channel = 0;
             // SAFETY: passed on; channels are in range, or masked.
             unsafe {
                 while channel + 8 * $lanes <= out.len() {
-                    $kernel::<JOIN, APART, 8, false>(region, channel, out);
+                    $kernel::<JOIN, APART, 8, false>(region, input, channel, out);
                     channel += 8 * $lanes;
                 }
-                while channel + 4 * $lanes <= out.len() {
-                    $kernel::<JOIN, APART, 4, false>(region, channel, out);
+                if channel + 4 * $lanes <= out.len() {
+                    $kernel::<JOIN, APART, 4, false>(region, input, channel, out);
                     channel += 4 * $lanes;
                 }
-                while channel + $lanes <= out.len() {
-                    $kernel::<JOIN, APART, 1, false>(region, channel, out);
-                    channel += $lanes;
+                if out.len() < $lanes {
+                    return $kernel::<JOIN, APART, 1, true>(region, input, channel, out);
                 }
-                if channel < out.len() {
-                    $kernel::<JOIN, APART, 1, true>(region, channel, out);
+                match (out.len() - channel).div_ceil($lanes) {
+                    0 => {}
+                    1 => $kernel::<JOIN, APART, 1, false>(region, input, out.len() - $lanes, out),
+                    2 => $kernel::<JOIN, APART, 2, false>(region, input, channel, out),
+                    3 => $kernel::<JOIN, APART, 3, false>(region, input, channel, out),
+                    _ => $kernel::<JOIN, APART, 4, false>(region, input, channel, out),
                 }
             }
         }
 
-        /// `VECTORS` vectors from `channel` on, the only one masked if it is the `LAST`.
+        /// `VECTORS` vectors from `channel` on, the only one masked if it is the `LAST`. What reaches beyond the last channel begins
+        /// before it instead, and makes the same results once more.
         ///
         /// # Safety
         /// As the caller's; the channels exist, but for those that are masked.
@@ -87,19 +108,22 @@ macro_rules! pool {
         #[target_feature(enable = $features)]
         unsafe fn $kernel<const JOIN: u8, const APART: usize, const VECTORS: usize, const LAST: bool>(
             region: &Region,
+            input: *const f32,
             channel: usize,
             out: &mut [f32],
         ) {
             let mask = $mask(out.len() - channel);
+            let last = if LAST { channel } else { out.len() - $lanes };
+            let at: [usize; VECTORS] = std::array::from_fn(|vector| (channel + vector * $lanes).min(last));
             let largest = JOIN == MAX || JOIN == MAX_OR_NAN;
             let mut sums = [$splat(if largest { f32::NEG_INFINITY } else { 0.0 }); VECTORS];
-            let mut line = region.input.wrapping_add(channel * APART);
+            let mut line = input;
             for _ in 0..region.taps[0] {
                 let mut row = if JOIN == MEAN_BY_ROWS { [$splat(0.0); VECTORS] } else { sums };
                 let mut x = line;
                 for _ in 0..region.taps[1] {
                     for (vector, row) in row.iter_mut().enumerate() {
-                        let x = x.wrapping_add(vector * $lanes * APART);
+                        let x = x.wrapping_add(at[vector] * APART);
                         // SAFETY: channels of a tap, as the caller promised.
                         let x = unsafe {
                             match (APART, LAST) {
@@ -126,7 +150,7 @@ macro_rules! pool {
             let counted = $splat(region.counted);
             for (vector, sum) in sums.into_iter().enumerate() {
                 let y = if largest { sum } else { $div(sum, counted) };
-                let output = out.as_mut_ptr().wrapping_add(channel + vector * $lanes);
+                let output = out.as_mut_ptr().wrapping_add(at[vector]);
                 // SAFETY: channels of the result; masked lanes are not touched.
                 unsafe {
                     if LAST {
@@ -249,6 +273,7 @@ unsafe fn first_pairs_neon(from: *const f32, count: usize) -> float32x4_t {
 pool!(
     pixel_avx512,
     channels_avx512,
+    line_avx512,
     kernel_avx512,
     "avx512f",
     16,
@@ -269,6 +294,7 @@ pool!(
 pool!(
     pixel_avx2,
     channels_avx2,
+    line_avx2,
     kernel_avx2,
     "avx2,fma",
     8,
@@ -289,6 +315,7 @@ pool!(
 pool!(
     pixel_neon,
     channels_neon,
+    line_neon,
     kernel_neon,
     "neon",
     4,
@@ -320,27 +347,56 @@ pub(crate) const LINES: usize = 8;
 pub(crate) fn add_rows_avx2(x: &[f32], columns: usize, sum: f32) -> f32 {
     let rows = x.len() / columns;
     assert!(rows >= LINES && columns >= LINES);
-    let mut sum = sum;
-    for row in (0..rows).step_by(LINES) {
-        let first = row.min(rows - LINES);
-        let mut sums = _mm256_setzero_ps();
-        for column in (0..columns).step_by(LINES) {
-            let at = column.min(columns - LINES);
-            let from = x[first * columns + at..].as_ptr().cast();
-            // SAFETY: eight columns of eight rows, which lie inside of `x`.
-            let tile = unsafe { columns_of_eight(from, (columns * size_of::<f32>()) as isize) };
-            for (index, next) in tile.into_iter().enumerate() {
-                if at + index >= column {
-                    sums = _mm256_add_ps(sums, next);
-                }
+    let (mut sum, mut row) = (sum, 0);
+    while row < rows {
+        let first = |row: usize| row.min(rows - LINES);
+        let mut add = |row: usize, sums: __m256| {
+            let mut own = [0.0; LINES];
+            // SAFETY: as many elements as a vector has.
+            unsafe { _mm256_storeu_ps(own.as_mut_ptr(), sums) };
+            for own in &own[row - first(row)..] {
+                sum += own;
             }
+        };
+        // Two vectors of rows, so that one waits for its last column while the other goes on.
+        if row + LINES < rows {
+            let [low, high] = sums_of_rows(x, columns, [first(row), first(row + LINES)]);
+            add(row, low);
+            add(row + LINES, high);
+        } else {
+            let [only] = sums_of_rows(x, columns, [first(row)]);
+            add(row, only);
         }
-        let mut own = [0.0; LINES];
-        // SAFETY: as many elements as a vector has.
-        unsafe { _mm256_storeu_ps(own.as_mut_ptr(), sums) };
-        for own in &own[row - first..] {
-            sum += own;
-        }
+        row += 2 * LINES;
     }
     sum
+}
+
+/// The sums of [`LINES`] rows from each of the first ones on.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn sums_of_rows<const VECTORS: usize>(
+    x: &[f32],
+    columns: usize,
+    first: [usize; VECTORS],
+) -> [__m256; VECTORS] {
+    let mut sums = [_mm256_setzero_ps(); VECTORS];
+    for column in (0..columns).step_by(LINES) {
+        let at = column.min(columns - LINES);
+        let mut tiles = [[_mm256_setzero_ps(); LINES]; VECTORS];
+        for (tile, first) in tiles.iter_mut().zip(first) {
+            let rows = &x[first * columns..][..LINES * columns];
+            // SAFETY: eight columns of eight rows.
+            *tile = unsafe {
+                columns_of_eight(rows[at..].as_ptr().cast(), (columns * size_of::<f32>()) as isize)
+            };
+        }
+        for index in column - at..LINES {
+            for (sums, tile) in sums.iter_mut().zip(&tiles) {
+                *sums = _mm256_add_ps(*sums, tile[index]);
+            }
+        }
+    }
+    sums
 }

@@ -11,6 +11,7 @@
 #![expect(clippy::inline_always, reason = "these are vectorised inside of their callers' loops")]
 
 use std::f32::consts::{LN_2, LOG2_E};
+use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
 use triune_tensor::function::math as exact;
 
@@ -348,6 +349,76 @@ pub(crate) fn sign(x: f32) -> f32 {
     } else {
         x
     }
+}
+
+/// 1.5·2⁵²: adding it rounds an f64 to an integer, which then stands in the low bits.
+pub(crate) const WIDE_ROUNDER: f64 = 6_755_399_441_055_744.0;
+
+/// What π/2 has beyond its f64.
+pub(crate) const HALF_PI_REST: f64 = 6.123_233_995_736_766e-17;
+
+/// sin r / r and cos r as series of r², highest power first: 1/(2k + 1)! and 1/(2k)! with signs in turn. With |r| ≤ π/4 the first
+/// terms left out are below 2⁻⁵³.
+pub(crate) const SIN: [f64; 8] = series(1);
+pub(crate) const COS: [f64; 9] = series(0);
+
+const fn series<const LEN: usize>(first: usize) -> [f64; LEN] {
+    let (mut terms, mut k) = ([1.0; LEN], 1);
+    while k < LEN {
+        let n = 2 * k + first;
+        terms[LEN - 1 - k] = -terms[LEN - k] / (n * (n - 1)) as f64;
+        k += 1;
+    }
+    terms
+}
+
+/// Angles below this are small: a quarter turn in two parts, times their number, is exact enough.
+pub(crate) const SMALL_ANGLE: f32 = 67_108_864.0;
+
+/// Whether [`sin_of_small`] and [`cos_of_small`] are for x; not NaN.
+#[inline(always)]
+pub(crate) fn is_small_angle(x: f32) -> bool {
+    x.abs() < SMALL_ANGLE
+}
+
+/// The sine of x and so many quarter turns, for a small angle: in f64, rounded once.
+#[inline(always)]
+fn sin_of_turned(x: f32, quarters: u64) -> f32 {
+    let x = f64::from(x);
+    let rounded = x.mul_add(FRAC_2_PI, WIDE_ROUNDER);
+    let n = rounded - WIDE_ROUNDER;
+    let r = n.mul_add(-HALF_PI_REST, n.mul_add(-FRAC_PI_2, x));
+    let z = r * r;
+    let of = |series: &[f64]| series[1..].iter().fold(series[0], |sum, term| sum.mul_add(z, *term));
+    let (sin, cos) = (r * of(&SIN), of(&COS));
+    // Of the turns' bits, the last two count.
+    let turns = rounded.to_bits() + quarters;
+    let value = if turns & 1 == 0 { sin } else { cos };
+    f64::from_bits(value.to_bits() ^ (turns & 2) << 62) as f32
+}
+
+/// sin x for a small angle.
+#[inline(always)]
+pub(crate) fn sin_of_small(x: f32) -> f32 {
+    sin_of_turned(x, 0)
+}
+
+/// cos x for a small angle.
+#[inline(always)]
+pub(crate) fn cos_of_small(x: f32) -> f32 {
+    sin_of_turned(x, 1)
+}
+
+/// sin x.
+#[inline]
+pub(crate) fn sin(x: f32) -> f32 {
+    if is_small_angle(x) { sin_of_small(x) } else { exact::sin(f64::from(x)) as f32 }
+}
+
+/// cos x.
+#[inline]
+pub(crate) fn cos(x: f32) -> f32 {
+    if is_small_angle(x) { cos_of_small(x) } else { exact::cos(f64::from(x)) as f32 }
 }
 
 /// ln(eˣ + eʸ).

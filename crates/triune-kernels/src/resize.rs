@@ -1,5 +1,7 @@
 //! Spatial resampling: which input elements make an output element is worked out once per axis. Knows no channels.
 
+use std::ops::Range;
+
 use triune_tensor::{
     Rounding,
     function::{CoordinateMode, NearestMode, ResizeMode},
@@ -146,28 +148,9 @@ impl Resize {
             width == times * in_map.w && self.columns.iter().enumerate().all(repeats)
         });
         let (level, y) = (Level::new(Isa::best()), Shared::new(y));
-        // SAFETY: rows of a map that was checked lie inside of the slice and do not overlap; a task has rows of its own.
-        let row = |n: usize, h: usize| unsafe { y.piece(out_map.offset(n, h, 0), width) };
         parallel::ranges(pool, out_map.n * out_map.h, GRAIN.div_ceil(width.max(1)), &|range| {
-            let mut above: Option<(usize, usize)> = None;
-            for index in range {
-                let (n, h) = (index / out_map.h, index % out_map.h);
-                let low = self.rows[h].low;
-                let own = row(n, h);
-                if let Some(above) = above.filter(|&(image, row)| image == n && self.rows[row].low == low) {
-                    own.copy_from_slice(row(above.0, above.1));
-                } else {
-                    let x = &x[in_map.offset(n, low, 0)..][..in_map.w];
-                    match times {
-                        Some(1) => own.copy_from_slice(x),
-                        Some(2) => repeat_2(level, x, own),
-                        Some(3) => repeat_3(level, x, own),
-                        Some(4) => repeat_4(level, x, own),
-                        _ => own.iter_mut().zip(&self.columns).for_each(|(y, tap)| *y = x[tap.low]),
-                    }
-                }
-                above = Some((n, h));
-            }
+            // SAFETY: rows of a map that was checked lie inside of the slice and do not overlap; a task has rows of its own.
+            unsafe { nearest_rows(level, self, x, in_map, range, times.unwrap_or(0), &y, out_map) };
         });
     }
 
@@ -256,20 +239,41 @@ impl Resize {
     }
 }
 
-/// Functions that write each element so many times.
-macro_rules! repeat {
-    ($($name:ident $times:literal),*) => {$(
-        multiversion! {
-            fn $name[T: Copy](x: &[T], y: &mut [T]) {
-                for (y, &x) in y.as_chunks_mut::<$times>().0.iter_mut().zip(x) {
-                    *y = [x; $times];
-                }
+multiversion! {
+    /// Some rows of planes, of which all elements are repeated `times`; 0: as the columns' taps say.
+    ///
+    /// # Safety
+    /// Nobody else has these rows, which lie inside of `y` and do not overlap.
+    unsafe fn nearest_rows[T: Copy](
+        resize: &Resize, x: &[T], in_map: Nhwc, range: Range<usize>, times: usize, y: &Shared<'_, T>, out_map: Nhwc,
+    ) {
+        let (mut n, mut h) = (range.start / out_map.h, range.start % out_map.h);
+        for _ in range {
+            let x = &x[in_map.offset(n, resize.rows[h].low, 0)..][..in_map.w];
+            // SAFETY: the caller's contract.
+            let y = unsafe { y.piece(out_map.offset(n, h, 0), out_map.w) };
+            match times {
+                1 => y.copy_from_slice(x),
+                2 => repeat::<T, 2>(x, y),
+                3 => repeat::<T, 3>(x, y),
+                4 => repeat::<T, 4>(x, y),
+                _ => y.iter_mut().zip(&resize.columns).for_each(|(y, tap)| *y = x[tap.low]),
+            }
+            h += 1;
+            if h == out_map.h {
+                (n, h) = (n + 1, 0);
             }
         }
-    )*};
+    }
 }
 
-repeat!(repeat_2 2, repeat_3 3, repeat_4 4);
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
+fn repeat<T: Copy, const TIMES: usize>(x: &[T], y: &mut [T]) {
+    for (y, &x) in y.as_chunks_mut::<TIMES>().0.iter_mut().zip(x) {
+        *y = [x; TIMES];
+    }
+}
 
 multiversion! {
     fn linear_row(columns: &[Tap], weight: f32, low: &[f32], high: &[f32], map: Nhwc, y: &mut [f32], stride: usize) {

@@ -28,6 +28,8 @@ pub struct TMatMulSpec {
 /// Columns of a strip, and rows whose sums are made together.
 const COLUMNS: usize = 16;
 const ROWS: usize = 4;
+/// Columns of a strip for fewer rows, which is read where it lies: pieces of rows so long that memory is read ahead.
+const WIDE: usize = 64;
 
 impl TMatMulSpec {
     /// Elements of scratch that [`product`] needs with a pool of `threads` threads.
@@ -61,7 +63,8 @@ pub fn product<T: Summand>(
     if [batch, m, n].contains(&0) {
         return Ok(());
     }
-    let (level, strips) = (Level::new(isa), n.div_ceil(COLUMNS));
+    let width = if m < ROWS { WIDE } else { COLUMNS };
+    let (level, strips) = (Level::new(isa), n.div_ceil(width));
     // Sums of a whole strip of 64-bit numbers fit into the registers of AVX-512 alone.
     let halves = size_of::<T>() == 8 && !matches!(level.isa(), Isa::Avx512 | Isa::Avx512Vnni | Isa::Amx);
     let (c, scratch) = (Shared::new(c), Shared::new(scratch));
@@ -72,7 +75,7 @@ pub fn product<T: Summand>(
         let a = &a[batch * m * k..][..m * k];
         let b = &b[if shared_b { 0 } else { batch * k * n }..][..k * n];
         // SAFETY: tasks have columns of their own, within the extents that were checked.
-        unsafe { multiply(level, a, b, spec, batch * m * n, strip * COLUMNS, packed, &c, halves) };
+        unsafe { multiply(level, a, b, spec, batch * m * n, strip * width, packed, &c, halves) };
     };
     if work <= GRAIN {
         (0..batch * strips).for_each(|task| one(task, 0));
@@ -92,14 +95,22 @@ multiversion! {
         halves: bool,
     ) {
         let TMatMulSpec { m, n, k, .. } = *spec;
-        let columns = COLUMNS.min(n - first);
         let mut pace = Pace::new();
-        let few = m < ROWS;
-        if !few {
-            for (row, packed) in packed.chunks_exact_mut(COLUMNS).enumerate() {
-                packed[..columns].copy_from_slice(&b[row * n + first..][..columns]);
-                packed[columns..].fill(T::ZERO);
+        if m < ROWS {
+            for row in 0..m {
+                if pace.stops(k.saturating_mul(WIDE / 8)) {
+                    return;
+                }
+                // SAFETY: the caller's contract.
+                let c = unsafe { c.piece(start + row * n + first, WIDE.min(n - first)) };
+                strip(&a[row * k..][..k], b.get(first..).unwrap_or_default(), n, c);
             }
+            return;
+        }
+        let columns = COLUMNS.min(n - first);
+        for (row, packed) in packed.chunks_exact_mut(COLUMNS).enumerate() {
+            packed[..columns].copy_from_slice(&b[row * n + first..][..columns]);
+            packed[columns..].fill(T::ZERO);
         }
         let mut row = 0;
         while row < m {
@@ -113,8 +124,6 @@ multiversion! {
                 tile::<T, ROWS, { COLUMNS / 2 }>(own, packed, k, &mut sums);
             } else if rows == ROWS {
                 tile::<T, ROWS, COLUMNS>(own, packed, k, &mut sums);
-            } else if few {
-                strip(own, &b[first..], n, columns, &mut sums[0]);
             } else {
                 let mut one = [[T::ZERO; COLUMNS]];
                 tile::<T, 1, COLUMNS>(own, packed, k, &mut one);
@@ -159,19 +168,19 @@ fn tile<T: Summand, const MR: usize, const WIDTH: usize>(
 
 /// One row times a strip where it lies.
 #[inline(always)]
-fn strip<T: Summand>(a: &[T], b: &[T], n: usize, columns: usize, sums: &mut [T; COLUMNS]) {
-    let mut own = [T::ZERO; COLUMNS];
+fn strip<T: Summand>(a: &[T], b: &[T], n: usize, c: &mut [T]) {
+    let mut sums = [T::ZERO; WIDE];
     for (step, &a) in a.iter().enumerate() {
         let b = &b[step * n..];
-        if let Some(b) = b.first_chunk::<COLUMNS>().filter(|_| columns == COLUMNS) {
-            for (sum, &b) in own.iter_mut().zip(b) {
+        if let Some(b) = b.first_chunk::<WIDE>().filter(|_| c.len() == WIDE) {
+            for (sum, &b) in sums.iter_mut().zip(b) {
                 *sum = sum.plus_product(a, b);
             }
         } else {
-            for (sum, &b) in own.iter_mut().zip(&b[..columns]) {
+            for (sum, &b) in sums.iter_mut().zip(&b[..c.len()]) {
                 *sum = sum.plus_product(a, b);
             }
         }
     }
-    *sums = own;
+    c.copy_from_slice(&sums[..c.len()]);
 }

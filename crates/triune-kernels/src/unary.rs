@@ -39,8 +39,8 @@ macro_rules! with_function {
             UnaryKind::Floor => $call($($arg,)* f32::floor),
             UnaryKind::Ceil => $call($($arg,)* f32::ceil),
             UnaryKind::Round => $call($($arg,)* f32::round_ties_even),
-            UnaryKind::Sin => $call($($arg,)* |x| exact::sin(f64::from(x)) as f32),
-            UnaryKind::Cos => $call($($arg,)* |x| exact::cos(f64::from(x)) as f32),
+            UnaryKind::Sin => $call($($arg,)* math::sin),
+            UnaryKind::Cos => $call($($arg,)* math::cos),
             UnaryKind::Tan => $call($($arg,)* |x| exact::tan(f64::from(x)) as f32),
             UnaryKind::Asin => $call($($arg,)* |x| exact::asin(f64::from(x)) as f32),
             UnaryKind::Acos => $call($($arg,)* |x| exact::acos(f64::from(x)) as f32),
@@ -62,7 +62,7 @@ macro_rules! with_function {
             UnaryKind::Rsqrt => $call($($arg,)* |x| 1.0 / x.sqrt()),
             UnaryKind::LogSigmoid => $call($($arg,)* |x: f32| -math::softplus(-x)),
             UnaryKind::Affine { alpha, beta } => $call($($arg,)* |x| alpha.mul_add(x, beta)),
-            UnaryKind::ThresholdedRelu(alpha) => $call($($arg,)* |x| if x <= alpha { 0.0 } else { x }),
+            UnaryKind::ThresholdedRelu(alpha) => $call($($arg,)* |x| if x > alpha { x } else { 0.0 }),
             UnaryKind::ScaledTanh { alpha, beta } => $call($($arg,)* |x| alpha * math::tanh(beta * x)),
             UnaryKind::Softsign => $call($($arg,)* math::softsign),
             UnaryKind::Gate { alpha, beta } => $call($($arg,)* |x| math::gate(x, alpha, beta)),
@@ -122,6 +122,10 @@ pub(crate) fn apply(level: Level, kind: UnaryKind, x: &[f32], y: &mut [f32]) {
             UnaryKind::Exp => return unsafe { unary_x86::apply_exp(x, y) },
             // SAFETY: as above.
             UnaryKind::Tanh => return unsafe { unary_x86::apply_tanh(x, y) },
+            // SAFETY: as above.
+            UnaryKind::Erf => return unsafe { unary_x86::apply_erf(x, y) },
+            // SAFETY: as above.
+            UnaryKind::Gelu => return unsafe { unary_x86::apply_gelu(x, y) },
             _ => {}
         }
     }
@@ -183,23 +187,11 @@ multiversion! {
             UnaryKind::Softplus => {
                 each_quickly(x, y, math::is_middling, math::softplus_of_middling, math::softplus);
             }
-            UnaryKind::Sin => each_of_angles(x, y, exact::sin_of_small, exact::sin),
-            UnaryKind::Cos => each_of_angles(x, y, exact::cos_of_small, exact::cos),
+            UnaryKind::Sin => each_quickly(x, y, math::is_small_angle, math::sin_of_small, math::sin),
+            UnaryKind::Cos => each_quickly(x, y, math::is_small_angle, math::cos_of_small, math::cos),
             kind => with_function!(kind, each(x, y)),
         }
     }
-}
-
-/// As [`each_quickly`], in f64 and by a function without branches for small angles.
-#[inline(always)]
-fn each_of_angles(x: &[f32], y: &mut [f32], small: impl Fn(f64) -> f64, general: impl Fn(f64) -> f64) {
-    each_quickly(
-        x,
-        y,
-        |x| exact::is_small_angle(f64::from(x)),
-        |x| small(f64::from(x)) as f32,
-        |x| general(f64::from(x)) as f32,
-    );
 }
 
 /// y = f(x), element by element over two maps of equal extents.

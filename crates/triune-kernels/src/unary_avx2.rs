@@ -4,18 +4,25 @@
 //! so far ahead that it would find enough to do meanwhile.
 
 use std::arch::x86_64::{
-    __m256, __m256i, _CMP_GT_OQ, _CMP_LE_OQ, _mm256_add_epi32, _mm256_add_ps, _mm256_and_ps,
-    _mm256_andnot_ps, _mm256_blendv_ps, _mm256_castps_si256, _mm256_castsi256_ps, _mm256_cmp_ps,
-    _mm256_div_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_min_ps, _mm256_movemask_ps, _mm256_mul_ps,
-    _mm256_or_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setzero_ps, _mm256_slli_epi32, _mm256_storeu_ps,
-    _mm256_sub_ps, _mm256_xor_ps,
+    __m256, __m256d, __m256i, _CMP_GT_OQ, _CMP_LE_OQ, _CMP_LT_OQ, _mm256_add_epi32, _mm256_add_epi64,
+    _mm256_add_ps, _mm256_and_pd, _mm256_and_ps, _mm256_andnot_ps, _mm256_blendv_pd, _mm256_blendv_ps,
+    _mm256_castpd_si256, _mm256_castps_si256, _mm256_castps256_ps128, _mm256_castsi256_pd,
+    _mm256_castsi256_ps, _mm256_cmp_ps, _mm256_cvtpd_ps, _mm256_cvtps_pd, _mm256_div_ps,
+    _mm256_extractf128_ps, _mm256_fmadd_pd, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_min_ps,
+    _mm256_movemask_ps, _mm256_mul_pd, _mm256_mul_ps, _mm256_or_ps, _mm256_set_m128, _mm256_set1_epi32,
+    _mm256_set1_epi64x, _mm256_set1_pd, _mm256_set1_ps, _mm256_setzero_ps, _mm256_slli_epi32,
+    _mm256_slli_epi64, _mm256_storeu_ps, _mm256_sub_pd, _mm256_sub_ps, _mm256_xor_pd, _mm256_xor_ps,
 };
 use std::array::from_fn;
 use std::f32::consts::{FRAC_1_SQRT_2, LOG2_E};
+use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
 use triune_tensor::function::UnaryKind;
 
-use crate::math::{self, ERF_FAR, ERF_NEAR, EXP, FLAT, LN2_HIGH, LN2_LOW, MIDDLING, ROUNDER};
+use crate::math::{
+    self, COS, ERF_FAR, ERF_NEAR, EXP, FLAT, HALF_PI_REST, LN2_HIGH, LN2_LOW, MIDDLING, ROUNDER, SIN,
+    SMALL_ANGLE, WIDE_ROUNDER,
+};
 
 /// Vectors side by side.
 const SEVERAL: usize = 4;
@@ -164,6 +171,64 @@ fn gated(x: Several, alpha: f32, beta: f32) -> Several {
     })
 }
 
+/// Whether all are small angles, as `math::is_small_angle` says.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn are_small_angles(several: Several) -> bool {
+    let (sign, limit) = (_mm256_set1_ps(-0.0), _mm256_set1_ps(SMALL_ANGLE));
+    let [a, b, c, d] = several.map(|x| _mm256_cmp_ps::<_CMP_LT_OQ>(_mm256_andnot_ps(sign, x), limit));
+    _mm256_movemask_ps(_mm256_and_ps(_mm256_and_ps(a, b), _mm256_and_ps(c, d))) == (1 << WIDTH) - 1
+}
+
+/// As `math::sin_of_turned`, which see.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn sin_of_turned(x: Several, quarters: i64) -> Several {
+    let half = |pair: [__m256; 2]| {
+        let [low, high] = pair;
+        let wide = [
+            _mm256_cvtps_pd(_mm256_castps256_ps128(low)),
+            _mm256_cvtps_pd(_mm256_extractf128_ps::<1>(low)),
+            _mm256_cvtps_pd(_mm256_castps256_ps128(high)),
+            _mm256_cvtps_pd(_mm256_extractf128_ps::<1>(high)),
+        ];
+        let [a, b, c, d] = sin_of_turned_wide(wide, quarters).map(|value| _mm256_cvtpd_ps(value));
+        [_mm256_set_m128(b, a), _mm256_set_m128(d, c)]
+    };
+    let ([a, b], [c, d]) = (half([x[0], x[1]]), half([x[2], x[3]]));
+    [a, b, c, d]
+}
+
+/// The same in f64.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn sin_of_turned_wide(x: [__m256d; SEVERAL], quarters: i64) -> [__m256d; SEVERAL] {
+    type Wide = [__m256d; SEVERAL];
+    let rounder = _mm256_set1_pd(WIDE_ROUNDER);
+    let rounded: Wide = x.map(|x| _mm256_fmadd_pd(x, _mm256_set1_pd(FRAC_2_PI), rounder));
+    let n: Wide = rounded.map(|rounded| _mm256_sub_pd(rounded, rounder));
+    let r: Wide = from_fn(|i| _mm256_fmadd_pd(n[i], _mm256_set1_pd(-FRAC_PI_2), x[i]));
+    let r: Wide = from_fn(|i| _mm256_fmadd_pd(n[i], _mm256_set1_pd(-HALF_PI_REST), r[i]));
+    let z: Wide = r.map(|r| _mm256_mul_pd(r, r));
+    let series = |factors: &[f64]| {
+        let mut sum = [_mm256_set1_pd(factors[0]); SEVERAL];
+        for factor in &factors[1..] {
+            for (sum, z) in sum.iter_mut().zip(z) {
+                *sum = _mm256_fmadd_pd(*sum, z, _mm256_set1_pd(*factor));
+            }
+        }
+        sum
+    };
+    let (sin, cos) = (series(&SIN), series(&COS));
+    from_fn(|i| {
+        let turns = _mm256_add_epi64(_mm256_castpd_si256(rounded[i]), _mm256_set1_epi64x(quarters));
+        let is_odd = _mm256_castsi256_pd(_mm256_slli_epi64::<63>(turns));
+        let value = _mm256_blendv_pd(_mm256_mul_pd(r[i], sin[i]), cos[i], is_odd);
+        let sign = _mm256_and_pd(_mm256_castsi256_pd(_mm256_slli_epi64::<62>(turns)), _mm256_set1_pd(-0.0));
+        _mm256_xor_pd(value, sign)
+    })
+}
+
 /// y = f(x) by several vectors where it serves all of them, element by element where not.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
@@ -204,6 +269,8 @@ pub(crate) fn apply(kind: UnaryKind, x: &[f32], y: &mut [f32]) -> bool {
         UnaryKind::Tanh => each(x, y, |_| true, |x| tanh(x), math::tanh),
         UnaryKind::Erf => each(x, y, |_| true, |x| erf(x), math::erf),
         UnaryKind::Gelu => each(x, y, |_| true, |x| gelu(x), math::gelu),
+        UnaryKind::Sin => each(x, y, |x| are_small_angles(x), |x| sin_of_turned(x, 0), math::sin),
+        UnaryKind::Cos => each(x, y, |x| are_small_angles(x), |x| sin_of_turned(x, 1), math::cos),
         UnaryKind::Gate { alpha, beta } => {
             let quick = |x: Several| times(x, sigmoid_of_middling(gated(x, alpha, beta)));
             each(x, y, |x| are_middling(gated(x, alpha, beta)), quick, |x| math::gate(x, alpha, beta));

@@ -2,16 +2,16 @@
 //! two thirds of the steps.
 
 use std::arch::x86_64::{
-    __m512, _CMP_LT_OQ, _CMP_NLT_UQ, _mm512_add_ps, _mm512_and_ps, _mm512_andnot_ps, _mm512_cmp_ps_mask,
-    _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_add_ps, _mm512_mask_mov_ps,
-    _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_maskz_mul_ps, _mm512_maskz_scalef_ps, _mm512_max_ps,
-    _mm512_min_ps, _mm512_mul_ps, _mm512_or_ps, _mm512_scalef_ps, _mm512_set1_ps, _mm512_storeu_ps,
-    _mm512_sub_ps, _mm512_xor_ps,
+    __m512, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NLT_UQ, _mm512_add_ps, _mm512_and_ps, _mm512_andnot_ps,
+    _mm512_cmp_ps_mask, _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_add_ps,
+    _mm512_mask_mov_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_maskz_mul_ps,
+    _mm512_maskz_scalef_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_or_ps, _mm512_scalef_ps,
+    _mm512_set1_ps, _mm512_storeu_ps, _mm512_sub_ps, _mm512_xor_ps,
 };
-use std::f32::consts::LOG2_E;
+use std::f32::consts::{FRAC_1_SQRT_2, LOG2_E};
 
 use crate::conv::fgemm_simd::mask_512;
-use crate::math::{EXP, FLAT, GONE, LARGEST, LN2_HIGH, LN2_LOW, MIDDLING, ROUNDER};
+use crate::math::{ERF_FAR, ERF_NEAR, EXP, FLAT, GONE, LARGEST, LN2_HIGH, LN2_LOW, MIDDLING, ROUNDER};
 
 /// n and eʳ − 1 for x = n·ln 2 + r, as `math::exp_parts`, which see.
 #[inline]
@@ -63,6 +63,38 @@ fn tanh(x: __m512) -> __m512 {
     _mm512_or_ps(quotient, _mm512_and_ps(sign, x))
 }
 
+/// As `math::polynomial`, which see.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn polynomial(x: __m512, factors: &[f32; 8]) -> __m512 {
+    let square = _mm512_mul_ps(x, x);
+    let pair = |at: usize| _mm512_fmadd_ps(x, _mm512_set1_ps(factors[at]), _mm512_set1_ps(factors[at + 1]));
+    let four = |at: usize| _mm512_fmadd_ps(pair(at), square, pair(at + 2));
+    _mm512_fmadd_ps(four(0), _mm512_mul_ps(square, square), four(4))
+}
+
+/// As `math::erf`, which see.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn erf(x: __m512) -> __m512 {
+    let (one, sign) = (_mm512_set1_ps(1.0), _mm512_set1_ps(-0.0));
+    let size = _mm512_andnot_ps(sign, x);
+    // What becomes of NaN is not taken.
+    let q = polynomial(_mm512_min_ps(size, _mm512_set1_ps(4.0)), &ERF_FAR);
+    let far = _mm512_or_ps(_mm512_sub_ps(one, exp(_mm512_xor_ps(q, sign))), _mm512_and_ps(sign, x));
+    let p = polynomial(_mm512_mul_ps(x, x), &ERF_NEAR);
+    let is_far = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(size, one);
+    _mm512_mask_mov_ps(_mm512_fmadd_ps(x, p, x), is_far, far)
+}
+
+/// As `math::gelu`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn gelu(x: __m512) -> __m512 {
+    let e = erf(_mm512_mul_ps(x, _mm512_set1_ps(FRAC_1_SQRT_2)));
+    _mm512_mul_ps(_mm512_mul_ps(_mm512_set1_ps(0.5), x), _mm512_add_ps(_mm512_set1_ps(1.0), e))
+}
+
 /// y = f(x), vector by vector.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
@@ -92,6 +124,18 @@ pub(crate) fn apply_exp(x: &[f32], y: &mut [f32]) {
 #[target_feature(enable = "avx512f,avx512dq")]
 pub(crate) fn apply_tanh(x: &[f32], y: &mut [f32]) {
     each(x, y, |x| tanh(x));
+}
+
+/// y = erf x.
+#[target_feature(enable = "avx512f,avx512dq")]
+pub(crate) fn apply_erf(x: &[f32], y: &mut [f32]) {
+    each(x, y, |x| erf(x));
+}
+
+/// y = ½·x·(1 + erf(x/√2)).
+#[target_feature(enable = "avx512f,avx512dq")]
+pub(crate) fn apply_gelu(x: &[f32], y: &mut [f32]) {
+    each(x, y, |x| gelu(x));
 }
 
 /// Writes e^(x − largest) to y, and adds element i to sum i mod 16.

@@ -1,10 +1,8 @@
 //! Weighted sums of elements that are picked by index: samples between pixels, columns that become images again.
 
-#![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
-
-use crate::cancel::{Pace, spans};
+use crate::cancel::spans;
 use crate::dispatch::{Level, multiversion};
-use crate::parallel::{GRAIN, Shared};
+use crate::parallel::{self, GRAIN, Shared};
 use crate::{Error, Isa, Pool};
 
 /// Sums of `taps` elements each, the same for every channel of an image.
@@ -82,8 +80,22 @@ pub fn weigh(
     // Neighbours that are neighbours of each other: nothing has to be brought side by side.
     let by_runs = factors.is_none()
         && spec.by_lanes()
-        && count <= spec.elements.saturating_mul(LANES)
+        && count >= LANES
         && runs_of(level, indices, count).saturating_mul(LONG) <= own;
+    if by_runs {
+        let (blocks, out) = (count.div_ceil(LANES), Shared::new(out));
+        let work = (taps.saturating_mul(channels)).saturating_mul(LANES);
+        parallel::ranges(pool, batch * blocks, GRAIN.div_ceil(work.max(1)), &|range| {
+            for index in spans(range.len(), work).flatten() {
+                let (image, block) = ((range.start + index) / blocks, (range.start + index) % blocks);
+                let indices = &indices[if shared { 0 } else { image * taps * count }..][..taps * count];
+                let x = &x[image * channels * elements..][..channels * elements];
+                // SAFETY: no two tasks have the same block of the same image; the length was checked.
+                unsafe { add_block(level, spec, x, indices, block, &out, image * channels * count) };
+            }
+        });
+        return Ok(());
+    }
     let lanes = if spec.by_lanes() { LANES } else { 1 };
     let blocks = channels.div_ceil(lanes);
     let (out, scratch) = (Shared::new(out), Shared::new(scratch));
@@ -106,17 +118,6 @@ pub fn weigh(
         }
         // SAFETY: no two tasks of one run have the same worker at the same time; the length was checked.
         let turned = unsafe { scratch.piece(worker * elements * LANES, elements * LANES) };
-        if by_runs {
-            // SAFETY: a task has channels of its own, within the slice that was checked.
-            let out = unsafe { out.piece(to, width * count) };
-            out.fill(0.0);
-            let seen = &mut turned[..count];
-            seen.fill(0.0);
-            for tap in spans(taps, count.saturating_mul(width)).flatten() {
-                add_runs(level, x, elements, &indices[tap * count..][..count], seen, out);
-            }
-            return;
-        }
         turn(level, x, elements, turned);
         for part in spans(count, taps.saturating_mul(LANES)) {
             for first in part.clone().step_by(LANES) {
@@ -155,54 +156,17 @@ multiversion! {
 /// Neighbours that a run has at least, on average, so that runs are taken as such.
 const LONG: usize = 8;
 
-/// Neighbours that are looked at together: a loop that leaves is not vectorised.
-const AHEAD: usize = 8;
-
-/// For counting runs, pieces of which are runs as well.
-const NOTHING_SEEN: [f32; 256] = [0.0; 256];
-
-/// How many of the first results take neighbouring elements, or none of them any, and all have been `seen` or none.
-#[inline(always)]
-fn run(indices: &[i32], seen: &[f32]) -> usize {
-    let (Some(&first), Some(&own)) = (indices.first(), seen.first()) else { return 0 };
-    let step = i32::from(first >= 0);
-    let mut len = 1;
-    while len + AHEAD <= indices.len() {
-        let (ahead, seen) = (&indices[len..][..AHEAD], &seen[len..][..AHEAD]);
-        let next = first.wrapping_add(step * len as i32);
-        let mut all = true;
-        for k in 0..AHEAD {
-            // Any negative index is none.
-            let expected = next.wrapping_add(step * k as i32);
-            all &= ahead[k].max(-1) == expected.max(-1);
-            all &= seen[k] == own;
-        }
-        if !all {
-            break;
-        }
-        len += AHEAD;
-    }
-    while len < indices.len() {
-        let expected = first.wrapping_add(step * len as i32);
-        if indices[len].max(-1) != expected.max(-1) || seen[len] != own {
-            break;
-        }
-        len += 1;
-    }
-    len
-}
-
 multiversion! {
-    /// Runs of all taps.
+    /// Runs of all taps: indices that follow each other.
     fn runs_of(indices: &[i32], count: usize) -> usize {
         let mut runs = 0;
         for tap in indices.chunks_exact(count) {
             for part in spans(count, 1) {
-                let mut tap = &tap[part];
-                while !tap.is_empty() {
-                    let most = tap.len().min(NOTHING_SEEN.len());
-                    tap = &tap[run(&tap[..most], &NOTHING_SEEN[..most])..];
-                    runs += 1;
+                runs += 1;
+                for pair in tap[part].windows(2) {
+                    // Any negative index is none, and follows none.
+                    let follows = pair[1] == pair[0].wrapping_add(1) && pair[0] >= 0 || pair[0].max(pair[1]) < 0;
+                    runs += usize::from(!follows);
                 }
             }
         }
@@ -210,36 +174,115 @@ multiversion! {
     }
 }
 
-multiversion! {
-    /// Adds the elements of one tap to the results of all channels: the first one of a result is none that is added, since a zero
-    /// would lose its sign.
-    fn add_runs(x: &[f32], elements: usize, indices: &[i32], seen: &mut [f32], out: &mut [f32]) {
-        let count = indices.len();
-        let (mut at, mut pace) = (0, Pace::new());
-        while at < count {
-            let len = run(&indices[at..], &seen[at..]);
-            if pace.stops(len.saturating_mul(out.len() / count)) {
-                return;
-            }
-            if let Ok(from) = usize::try_from(indices[at]) {
-                let first = seen[at] == 0.0;
-                for (x, out) in x.chunks_exact(elements).zip(out.chunks_exact_mut(count)) {
-                    let (x, out) = (&x[from..][..len], &mut out[at..][..len]);
-                    if first {
-                        out.copy_from_slice(x);
-                    } else {
-                        for (out, &x) in out.iter_mut().zip(x) {
-                            *out += x;
-                        }
-                    }
+/// Neighbouring elements that are added to some of a block's results.
+#[derive(Clone, Copy)]
+struct Piece {
+    /// What the first of all results would have added.
+    from: i64,
+    /// All bits of those that have something added, none of the others.
+    lanes: [u32; LANES],
+}
+
+/// Pieces that are added together.
+const PIECES: usize = 32;
+
+/// One block of results of all channels of an image, which begin at `start`. The last block begins within the one before, and leaves
+/// alone what it shares with it.
+///
+/// # Safety
+/// Nobody else has the block.
+unsafe fn add_block(
+    level: Level,
+    spec: &WeighSpec,
+    x: &[f32],
+    indices: &[i32],
+    block: usize,
+    out: &Shared<'_, f32>,
+    start: usize,
+) {
+    let count = spec.count;
+    let first = (block * LANES).min(count - LANES);
+    let own = block * LANES - first..LANES;
+    // Adding this changes no bit of anything, where a zero would lose its sign.
+    for channel in 0..spec.channels {
+        // SAFETY: the caller's contract.
+        unsafe { out.piece(start + channel * count + first + own.start, own.len()) }.fill(-0.0);
+    }
+    let (mut pieces, mut len) = ([Piece { from: 0, lanes: [0; LANES] }; PIECES], 0);
+    let mut seen = [false; LANES];
+    for tap in indices.chunks_exact(count) {
+        let tap = &tap[first..][..LANES];
+        let mut last = None;
+        for lane in own.clone() {
+            let Ok(index) = u32::try_from(tap[lane]) else { continue };
+            let from = i64::from(index) - lane as i64;
+            if last != Some(from) {
+                if len == PIECES {
+                    // SAFETY: the caller's contract.
+                    unsafe { add_pieces(level, spec, x, &pieces, [first, own.start], out, start) };
+                    len = 0;
                 }
-                for seen in &mut seen[at..][..len] {
-                    *seen = 1.0;
-                }
+                pieces[len] = Piece { from, lanes: [0; LANES] };
+                (last, len) = (Some(from), len + 1);
             }
-            at += len;
+            pieces[len - 1].lanes[lane] = u32::MAX;
+            seen[lane] = true;
         }
     }
+    // SAFETY: the caller's contract.
+    unsafe { add_pieces(level, spec, x, &pieces[..len], [first, own.start], out, start) };
+    for lane in own.filter(|&lane| !seen[lane]) {
+        for channel in 0..spec.channels {
+            // SAFETY: the caller's contract.
+            let result = unsafe { out.piece(start + channel * count + first + lane, 1) };
+            result[0] = 0.0;
+        }
+    }
+}
+
+multiversion! {
+    /// # Safety
+    /// Nobody else has the block from `first` on, of which the lanes from `skipped` on are written.
+    unsafe fn add_pieces(
+        spec: &WeighSpec, x: &[f32], pieces: &[Piece], lanes: [usize; 2], out: &Shared<'_, f32>, start: usize,
+    ) {
+        let [first, skipped] = lanes;
+        for (channel, x) in x.chunks_exact(spec.elements).enumerate() {
+            // SAFETY: the caller's contract.
+            let out = unsafe { out.piece(start + channel * spec.count + first + skipped, LANES - skipped) };
+            let mut begun = [-0.0; LANES];
+            match <&[f32; LANES]>::try_from(&*out) {
+                Ok(out) => begun = *out,
+                Err(_) => begun[skipped..].copy_from_slice(out),
+            }
+            // In registers.
+            let mut sums = begun;
+            for Piece { from, lanes } in pieces {
+                let own = usize::try_from(*from).ok().and_then(|from| x.get(from..)?.first_chunk::<LANES>());
+                if let Some(x) = own {
+                    sums = with_lanes(sums, x, lanes);
+                    continue;
+                }
+                let mut beside = [0.0; LANES];
+                for i in (0..LANES).filter(|&i| lanes[i] != 0) {
+                    beside[i] = x[(from + i as i64) as usize];
+                }
+                sums = with_lanes(sums, &beside, lanes);
+            }
+            let done = sums;
+            match <&mut [f32; LANES]>::try_from(&mut *out) {
+                Ok(out) => *out = done,
+                Err(_) => out.copy_from_slice(&done[skipped..]),
+            }
+        }
+    }
+}
+
+/// Adds to some of the lanes.
+#[inline(always)]
+fn with_lanes(sums: [f32; LANES], x: &[f32; LANES], lanes: &[u32; LANES]) -> [f32; LANES] {
+    const NOTHING: u32 = (-0.0_f32).to_bits();
+    std::array::from_fn(|i| sums[i] + f32::from_bits(x[i].to_bits() & lanes[i] | NOTHING & !lanes[i]))
 }
 
 multiversion! {

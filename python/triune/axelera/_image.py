@@ -26,7 +26,8 @@ class Named(enum.Enum):
 
     @classmethod
     def parse(cls, value: Any) -> Self:
-        """Return the member. Raises ValueError for another name, TypeError for no string."""
+        """Return the member of a name, in either case, or the member itself. Raises ValueError for another name, TypeError
+        for no string."""
         if isinstance(value, cls):
             return value
         if not isinstance(value, str):
@@ -213,17 +214,17 @@ class Picture:
 
     @property
     def color_format(self) -> ColorFormat:
-        """The order of the colors."""
+        """The order of the colors, ``PACKED`` if it is not known."""
         return self._color
 
     @property
     def width(self) -> int:
-        """Pixels a row."""
+        """Pixels a row, of the picture and not of its array's planes."""
         return int(self._extents[1])
 
     @property
     def height(self) -> int:
-        """Rows."""
+        """Rows of pixels; an array of planes (I420, NV12, NV16) has more."""
         return int(self._extents[0])
 
     @property
@@ -244,7 +245,7 @@ class Picture:
 
     @property
     def has_array(self) -> bool:
-        """Whether there is an array of the pixels already."""
+        """Whether there is an array of the pixels already: False of one of Pillow's pictures until something asks for them."""
         return self._array is not None
 
     @property
@@ -258,11 +259,29 @@ class Picture:
         if self.has_pil:
             found: Pillow.Image = self._pixels
             return found
-        if self._color is ColorFormat.GRAY:
-            return Image.fromarray(np.ascontiguousarray(self._view()))
-        after = ColorFormat.RGBA if self._color in (ColorFormat.RGBA, ColorFormat.BGRA) else ColorFormat.RGB
-        before = ColorFormat.RGB if self._color is ColorFormat.PACKED else self._color
-        return Image.fromarray(np.ascontiguousarray(converted(self._view(), before, after)))
+        array = self._view()
+        if self._color is not ColorFormat.GRAY:
+            after = ColorFormat.RGBA if self._color in (ColorFormat.RGBA, ColorFormat.BGRA) else ColorFormat.RGB
+            array = converted(array, ColorFormat.RGB if self._color is ColorFormat.PACKED else self._color, after)
+        try:
+            return Image.fromarray(np.ascontiguousarray(array))
+        except TypeError:
+            # Pillow's own words are of its modes.
+            raise TypeError(
+                f"Pillow has no pictures of {array.dtype} in shape {array.shape}: {_needed(array.dtype)}"
+            ) from None
+
+
+def _needed(dtype: np.dtype[Any]) -> str:
+    needed = "expected uint8 of 1, 3 or 4 channels"
+    if dtype == np.uint8:
+        return needed
+    cure = (
+        "(pixels * 255).round().astype('uint8') of 0 to 1"
+        if dtype.kind == "f"
+        else "pixels.astype('uint8') of 0 to 255"
+    )
+    return f"{needed}, such as {cure}"
 
 
 def no_gst(what: str) -> NotImplementedError:

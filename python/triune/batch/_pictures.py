@@ -182,13 +182,16 @@ class Preprocess:
         return cls(**(usual | changes))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what differs from the defaults, as JSON has it."""
+        """Return the fields that differ from the defaults by name, as JSON has them: what `from_dict` takes."""
         plain = Preprocess()
         return {name: value for name, value in asdict(self).items() if value != getattr(plain, name)}
 
     @classmethod
     def from_dict(cls, values: object) -> Self:
-        """Return what `to_dict` was made of. Raises ArgumentError if that is not what it is."""
+        """Return what `to_dict` was made of; lists become tuples, and what is left out is the default.
+
+        Raises ArgumentError if it is no mapping, a name is unknown, or a value is of a wrong kind or out of its range.
+        """
         if not isinstance(values, Mapping):
             raise ArgumentError(f"preprocess: expected an object, got {type(values).__name__}")
         kinds = {field.name: type(field.default) for field in fields(cls)}
@@ -212,7 +215,11 @@ class Preprocess:
         return cls(**given)
 
     def frame(self, name: str, dtype: str, shape: Sequence[int | str]) -> Frame | None:
-        """Return what an input takes of a picture, None if it is no picture's."""
+        """Return what an input takes of a picture, None if it is no picture's.
+
+        Pictures' are float32, int8 or uint8, (N, C, H, W) or (N, H, W, C) with one or three channels, or with ``yuyv`` (N, H,
+        W, 2). An open height or width is that of `size`.
+        """
         return Frame.of(name, dtype, shape, self.size, pairs=self.color == "yuyv")
 
     def place(self, size: tuple[int, int], target: tuple[int, int]) -> tuple[float, float, float, float]:
@@ -229,7 +236,7 @@ class Preprocess:
 
     @classmethod
     def default(cls, dtype: str) -> Self:
-        """Return what is taken where nothing is said: pixels from 0 to 1, as they are for uint8, less 128 for int8."""
+        """Return what is taken where nothing is said: pixels from 0 to 1 for float32, 0 to 255 for uint8, less 128 for int8."""
         return {"uint8": cls(scale=1.0), "int8": cls(scale=1.0, mean=128.0)}.get(dtype, cls())
 
     def write(self, source: Any, frame: Frame, out: npt.NDArray[Any]) -> None:
@@ -247,7 +254,7 @@ class Preprocess:
             raise ArgumentError(f"{named}{error}") from None
 
     def fill_in(self, source: Any, frame: Frame, out: npt.NDArray[Any]) -> None:
-        """Do what `write` does, with errors that do not name the picture."""
+        """Do what `write` does, with errors that do not name the picture. Raises as `write` does."""
         pixels = self._exact(source, frame)
         if frame.channels == 2:
             if pixels is None:
@@ -264,7 +271,8 @@ class Preprocess:
             _native.spread_pixels(pixels, _tables(self, frame), out, frame.last)
 
     def check(self, frame: Frame) -> None:
-        """Check that there are as many means as channels, and the numbers fit the input. Raises ArgumentError."""
+        """Check that means and deviations are one or as many as channels, and that the numbers fit the input's dtype. Raises
+        ArgumentError."""
         _tables(self, frame)
 
     def _exact(self, source: Any, frame: Frame) -> npt.NDArray[np.uint8] | None:

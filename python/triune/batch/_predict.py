@@ -156,7 +156,7 @@ class Predictions(Iterator[Prediction]):
             self._options.progress(self.done, self.total)
 
     def close(self) -> None:
-        """Drop what is left. Workers end after the batch that they have."""
+        """Drop what is left: going on ends. Workers end after the batch that they have. A second call does nothing."""
         executor, self._executor = self._executor, None
         self._running.clear()
         self._ready.clear()
@@ -206,7 +206,7 @@ class Predictions(Iterator[Prediction]):
 
     @property
     def columns(self) -> Columns:
-        """What tables show."""
+        """What tables show: the columns of `write` and `to_arrow`."""
         return self._plan.columns
 
 

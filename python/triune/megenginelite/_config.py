@@ -332,7 +332,11 @@ class LiteNetworkIO:
         io_type: LiteIOType | int = LiteIOType.LITE_IO_VALUE,
         layout: LiteLayout | None = None,
     ) -> None:
-        """Add an input: a `LiteIO`, or the name of one and the rest."""
+        """Add an input: a `LiteIO`, or the name of one and the rest: host memory, values, and the model's own layout unless
+        they are given.
+
+        Raises AssertionError if it is neither a `LiteIO` nor a name.
+        """
         self.inputs.append(obj if isinstance(obj, LiteIO) else LiteIO(obj, is_host, io_type, layout))
 
     def add_output(
@@ -342,7 +346,7 @@ class LiteNetworkIO:
         io_type: LiteIOType | int = LiteIOType.LITE_IO_VALUE,
         layout: LiteLayout | None = None,
     ) -> None:
-        """Add an output: a `LiteIO`, or the name of one and the rest."""
+        """Add an output: a `LiteIO`, or the name of one and the rest, as `add_input` does."""
         self.outputs.append(obj if isinstance(obj, LiteIO) else LiteIO(obj, is_host, io_type, layout))
 
     def _create_network_io(self) -> _LiteNetworkIO:

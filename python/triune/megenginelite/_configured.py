@@ -106,7 +106,7 @@ class Configured:
         settings.threads = max(count, 1)
 
     def is_cpu_inplace_mode(self) -> bool:
-        """Return whether runs are computed in the thread that calls `forward` and nowhere else."""
+        """Return whether runs are computed in the thread that calls `forward` and nowhere else; False at first."""
         return self._settings.inplace
 
     def enable_cpu_inplace_mode(self) -> None:
@@ -180,7 +180,8 @@ class Configured:
 
     @property
     def effective_options(self) -> dict[str, str]:
-        """What was asked for and differs from the default, and what it does here. An addition to the vendor's class."""
+        """What was asked for and differs from the default, by name: its value, and what it does here. An addition to the
+        vendor's class."""
         return {
             name: f"{value!r}: {EFFECTS[name] or 'in force'}" for name, value in self._asked(self._settings).items()
         }

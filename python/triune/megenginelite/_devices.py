@@ -21,6 +21,12 @@ VARIABLE = "TRIUNE_LITE_DEVICES"
 HOSTS = (LiteDeviceType.LITE_CPU, LiteDeviceType.LITE_DEVICE_DEFAULT)
 """What means the host's own memory."""
 
+_EXAMPLES = {
+    LiteDeviceType.LITE_CUDA: "cuda=1",
+    LiteDeviceType.LITE_ATLAS: "atlas=1",
+    LiteDeviceType.LITE_NPU: "npu=metis,zg330",
+}
+
 _MOST = 64
 """More devices of a kind are a mistake."""
 
@@ -112,7 +118,6 @@ def check(kind: LiteDeviceType, number: int) -> None:
         return
     there = count(kind)
     if not 0 <= number < there:
-        raise failure(
-            f"there is no device {number} of type {kind.name}: {there} simulated; the environment variable {VARIABLE} "
-            f"configures them, such as {VARIABLE}=cuda=1"
-        )
+        example = _EXAMPLES.get(kind)
+        cure = f"; the environment variable {VARIABLE} configures them, such as {VARIABLE}={example}" if example else ""
+        raise failure(f"there is no device {number} of type {kind.name}: {there} simulated{cure}")

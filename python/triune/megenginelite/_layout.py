@@ -207,7 +207,10 @@ class LiteLayout(Structure):
 
     @property
     def shapes(self) -> list[int]:
-        """The shape, to get and to set."""
+        """The shape, a new list of `ndim` extents; set one, of at most 7, to change it.
+
+        Raises RuntimeError if it is set to an extent below 0, AssertionError to more than 7.
+        """
         return list(self._shapes[: self.ndim])
 
     @shapes.setter

@@ -43,7 +43,7 @@ def set_log_level(level: LiteLogLevel | int) -> None:
 
 
 def get_log_level() -> LiteLogLevel:
-    """Return the level that `set_log_level` set, INFO at first."""
+    """Return the level that messages are logged from, INFO at first: that of `set_log_level`, or of the logger."""
     level = LOG.getEffectiveLevel()
     for ours, theirs in _LEVELS.items():
         if level <= theirs:

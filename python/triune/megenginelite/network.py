@@ -68,7 +68,10 @@ AsyncCallback = Callable[[], Any]
 
 
 def wrap_async_callback(func: AsyncCallback) -> AsyncCallback:
-    """Return a function of no arguments that calls `func`, as `LiteNetwork.async_with_callback` takes it."""
+    """Return a function of no arguments that calls `func`, as `LiteNetwork.async_with_callback` takes it.
+
+    The vendor's makes C functions of Python's; here it changes nothing.
+    """
 
     @functools.wraps(func)
     def wrapper() -> Any:
@@ -78,7 +81,11 @@ def wrap_async_callback(func: AsyncCallback) -> AsyncCallback:
 
 
 def start_finish_callback(func: TensorCallback) -> TensorCallback:
-    """Return a function over tensors that calls `func`, as `LiteNetwork.set_start_callback` takes it."""
+    """Return a function over tensors that calls `func`, as `LiteNetwork.set_start_callback` and `set_finish_callback` take
+    it.
+
+    The vendor's makes C functions of Python's; here it changes nothing.
+    """
 
     @functools.wraps(func)
     def wrapper(ios: Ios) -> Any:
@@ -297,11 +304,13 @@ class LiteNetwork(Configured):
         return _name(self._loaded().listed, index, "output")
 
     def get_all_input_name(self) -> list[str] | None:
-        """Return the names of all inputs; None if there are none, as before a model is loaded."""
+        """Return the names of all inputs, in the order of `get_input_name`; None if there are none, as before a model is
+        loaded."""
         return None if self._binding is None else [port.name for port in self._binding.inputs] or None
 
     def get_all_output_name(self) -> list[str] | None:
-        """Return the names of all outputs; None if there are none, as before a model is loaded."""
+        """Return the names of all outputs, in the order of `get_output_name`; None if there are none, as before a model is
+        loaded."""
         return None if self._binding is None else [port.name for port in self._binding.listed] or None
 
     # ---- running

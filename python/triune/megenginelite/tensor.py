@@ -158,7 +158,8 @@ class LiteTensor:
 
     @property
     def is_pinned_host(self) -> bool:
-        """Whether the memory is page-locked host memory."""
+        """Whether the memory is page-locked host memory, as it was asked for; host functions may touch it whatever the
+        device."""
         return self._is_pinned_host
 
     @property
@@ -168,7 +169,7 @@ class LiteTensor:
 
     @property
     def device_id(self) -> int:
-        """The number of the device that the tensor is on."""
+        """The number of the device that the tensor is on, from 0."""
         return self._device_id
 
     @property
@@ -178,19 +179,19 @@ class LiteTensor:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the elements. An empty layout has none."""
+        """The bytes of the elements: extents times element size. An empty layout has none."""
         return _size(self._shape, self._kind)
 
     @property
     def np_array_type(self) -> Any:
-        """The ctypes array type of the elements; of float16, of their bits."""
+        """The ctypes array type of the elements, with an array for each axis; of float16, of their bits (``c_uint16``)."""
         found: Any = CTYPES[LiteDataType(self._kind)]
         for extent in reversed(self._shape):
             found = found * extent
         return found
 
     def update(self) -> None:
-        """Bring the object that `layout` returned up to date."""
+        """Bring the object that `layout` returned up to date with shape and element type; reading `layout` does so, too."""
         if self._layout is not None:
             self._layout.shapes = self._shape
             self._layout.data_type = self._kind
@@ -571,7 +572,8 @@ class LiteTensor:
     # ---- data out
 
     def get_data_by_share(self) -> npt.NDArray[Any]:
-        """Return an array over the tensor's memory: what is written there later, the array has, too.
+        """Return an array over the tensor's memory, of the layout's shape and dtype: what is written there later, the array
+        has, too.
 
         Raises RuntimeError if the layout is empty, AssertionError if the tensor is on a device and not pinned.
         """
@@ -582,7 +584,10 @@ class LiteTensor:
         return self._elements().view()
 
     def to_numpy(self) -> npt.NDArray[Any]:
-        """Return a copy of the elements, from any device. An empty layout gives an array without elements."""
+        """Return a copy of the elements with the layout's shape and dtype, from any device.
+
+        Gaps of a slice are not in it. An empty layout gives an array of shape (0,).
+        """
         if not self._shape:
             return np.zeros(0, self._name)
         if self._on_read is not None:

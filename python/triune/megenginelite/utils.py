@@ -124,11 +124,11 @@ class TensorBatchCollector:
         return self._tensor.slice([idx], [idx + 1])
 
     def get(self) -> LiteTensor:
-        """Return the tensor of all batches."""
+        """Return the tensor of all batches, the collector's own, collected or not."""
         return self._tensor
 
     def to_numpy(self) -> npt.NDArray[Any]:
-        """Return a copy of all batches."""
+        """Return a copy of all batches, collected or not, with the collector's shape, batches first, and dtype."""
         return self._tensor.to_numpy()
 
     def _in_range(self, number: int) -> None:

@@ -38,7 +38,8 @@ class Prepared(BackendRep):
         self._results = namedtupledict("Outputs", [output.name for output in session.outputs])
 
     def run(self, inputs: Inputs, **kwargs: Any) -> tuple[npt.NDArray[Any], ...]:
-        """Compute every output; return them as a tuple that is indexed by place, and by name, too.
+        """Compute every output; return them as a tuple that is indexed by place, and by name, too: arrays of the outputs'
+        dtypes and shapes.
 
         Raises what `triune.Session.run` raises, and `triune.errors.ArgumentError` if there are more arrays than inputs.
         """
@@ -122,7 +123,8 @@ class Backend(_Backend):
     def run_model(
         cls, model: onnx.ModelProto, inputs: Inputs, device: str = "CPU", **kwargs: Any
     ) -> tuple[npt.NDArray[Any], ...]:
-        """Read a model and run it once."""
+        """Read a model and run it once; outputs are in the model's order. Raises what `prepare` and `triune.Session.run`
+        raise."""
         return cls.prepare(model, device, **kwargs).run(inputs)
 
     @classmethod

@@ -109,11 +109,11 @@ class Composition:
 
     @property
     def images_per_second(self) -> float:
-        """Of all instances together."""
+        """Images per second of the device's clock, of all instances together: the sum of theirs."""
         return sum(instance.images_per_second for instance in self.instances)
 
     def table(self, width: int = 100) -> str:
-        """Return instances and busy shares as text of at most `width` columns (at least 100)."""
+        """Return instances and busy shares as text of at most `width` columns (at least 100); latencies are in µs."""
         head = ["instance", "cores", "images/s", "runs", "latency µs: min", "p50", "p90", "p99", "max"]
         rows = []
         for each in self.instances:
@@ -141,7 +141,10 @@ class Composition:
         return "\n".join([line(head), *map(line, rows), "", *totals])
 
     def write_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write a line per instance, exact, with a header; cores are joined by blanks."""
+        """Write a line per instance, exact, with a header; latencies are in µs, cores are joined by blanks.
+
+        Raises `triune.errors.FileError` if the file cannot be written; it is replaced in one step.
+        """
         with replaced_text(path) as file:
             writer = csv.writer(file)
             writer.writerow(InstanceTimes.__dataclass_fields__)
@@ -150,7 +153,10 @@ class Composition:
                 writer.writerow(row.values())
 
     def write_json(self, path: str | os.PathLike[str]) -> None:
-        """Write totals and instances."""
+        """Write totals and instances, exact: an object with ``"schema": "triune-composition"``. Single runs are not in it.
+
+        Raises `triune.errors.FileError` if the file cannot be written.
+        """
         content = {
             "schema": "triune-composition",
             "schema_version": 1,

@@ -36,7 +36,7 @@ class Energy:
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """All of it, in femtojoules."""
         return self.macs + self.elements + self.buffers + sum(self.memories.values()) + self.idle
 
     @property
@@ -45,7 +45,7 @@ class Energy:
         return self.total * 1e-15
 
     def parts(self) -> dict[str, int]:
-        """Return it by what it goes to: ``macs``, ``elements``, ``buffers``, the memories' names, ``idle``."""
+        """Return it by what it goes to, in femtojoules: ``macs``, ``elements``, ``buffers``, the memories' names, ``idle``."""
         return {
             "macs": self.macs,
             "elements": self.elements,

@@ -77,7 +77,7 @@ class Design:
 
     @property
     def microseconds(self) -> float:
-        """`cycles` at `clock_mhz`."""
+        """`cycles` at `clock_mhz`, in µs: the time of one run."""
         return self.cycles / self.clock_mhz
 
     @property
@@ -88,7 +88,14 @@ class Design:
         return (self.peak_macs_per_cycle * MAC_AREA + self.on_chip_bytes * 8 * CELL_AREA) / 1e6
 
     def cost(self, name: str) -> float:
-        """Return one of the costs: ``area``, ``macs``, ``bytes``, ``bandwidth``, ``traffic`` or ``energy``."""
+        """Return one of the costs. Less is better of all.
+
+        ``area`` is in mm² (`area`), ``macs`` per cycle of a core, ``bytes`` on chip, ``bandwidth`` of the first memory in
+        bytes per second, ``traffic`` with it in bytes per image, ``energy`` in joules per image, 0.0 where the device's
+        description has none.
+
+        Raises KeyError for another.
+        """
         return {
             "area": self.area,
             "macs": self.peak_macs_per_cycle,
@@ -120,7 +127,7 @@ class Exploration:
 
     @property
     def front(self) -> tuple[Design, ...]:
-        """The designs that no other beats, the fastest first."""
+        """The designs that no other beats (`Design.pareto`), by images per second, the fastest first."""
         best = [design for design in self.designs if design.pareto]
         return tuple(sorted(best, key=lambda design: -design.images_per_second))
 
@@ -191,7 +198,7 @@ class Exploration:
         )
 
     def write_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write a line per design, exact, with a header."""
+        """Write a line per design, exact, with a header. Raises `triune.errors.FileError` if the file cannot be written."""
         rows = [_flat(design) for design in self.designs]
         with replaced_text(path) as file:
             writer = csv.DictWriter(file, list(rows[0]))
@@ -199,7 +206,10 @@ class Exploration:
             writer.writerows(rows)
 
     def write_json(self, path: str | os.PathLike[str]) -> None:
-        """Write all designs."""
+        """Write all designs, exact: an object with ``"schema": "triune-exploration"``.
+
+        Raises `triune.errors.FileError` if the file cannot be written.
+        """
         content = {
             "schema": "triune-exploration",
             "schema_version": 1,
@@ -214,7 +224,8 @@ class Exploration:
         write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
     def write_report(self, path: str | os.PathLike[str]) -> None:
-        """Write one self-contained HTML page with pictures and the table."""
+        """Write one self-contained HTML page with pictures and the table. Raises `triune.errors.FileError` if the file cannot
+        be written."""
         from triune.profiling._explore_page import write_page
 
         write_page(self, Path(path))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from triune import _native
 from triune._text import html_table, short
 from triune.profiling._energy import Energy
 
 __all__ = [
+    "MAPS",
     "UNITS",
     "Command",
     "FeatureMap",
@@ -27,11 +29,29 @@ __all__ = [
     "Tiling",
 ]
 
+MAPS = ("scratch", "resident", "spilled")
+"""Kinds of segments that feature maps come and go in."""
 UNITS = ("cycles", "us", "ms")
 """What times can be given in."""
 
 Span = tuple[int, int]
 """First cycle, one past the last."""
+
+_T = TypeVar("_T")
+
+
+def _first(what: str, name: str, things: Iterable[tuple[str, _T]]) -> _T:
+    """Return the first thing of a name. Raises ValueError with the names that there are."""
+    known: list[str] = []
+    for each, thing in things:
+        if each == name:
+            return thing
+        known.append(each)
+    raise _unknown(what, name, known)
+
+
+def _unknown(what: str, name: object, known: Iterable[str]) -> ValueError:
+    return ValueError(short(f"{what}: expected one of {', '.join(dict.fromkeys(known))}, got {name!r}"))
 
 
 @dataclass(frozen=True)
@@ -51,7 +71,8 @@ class Segment:
     """Where a part of the program lies; for a batch, that of the first image."""
 
     kind: str
-    """``instructions``, ``constants``, ``scratch``, ``resident`` (feature maps far and near), ``input`` or ``output``."""
+    """``instructions``, ``constants``, ``scratch``, ``resident``, ``spilled`` (feature maps far, near, and what near ones have no
+    room for), ``input`` or ``output``."""
     memory: str
     """The memory's name."""
     base: int
@@ -151,7 +172,7 @@ class Tiling:
 
     @property
     def tiles(self) -> int:
-        """Tiles in all."""
+        """Tiles in all: `bands` · `panels` · `chunks`."""
         return self.bands * self.panels * self.chunks
 
     def __str__(self) -> str:
@@ -254,7 +275,7 @@ class Command:
 
     @property
     def held(self) -> int:
-        """Cycles that it holds the execute queue: control, stall and compute, nobody else's among them."""
+        """Cycles that it holds the execute queue: `control` + `stall` + `compute`, nobody else's among them."""
         return self.control + self.stall + self.compute
 
 
@@ -314,7 +335,7 @@ class Operator:
 
     @property
     def held(self) -> int:
-        """Cycles that it holds the execute queue: control, stall and compute."""
+        """Cycles that it holds the execute queue: `control` + `stall` + `compute`, of all its commands."""
         return self.control + self.stall + self.compute
 
 
@@ -394,18 +415,18 @@ class Profile:
 
     @property
     def microseconds(self) -> float:
-        """`cycles` at `clock_mhz`."""
+        """`cycles` at `clock_mhz`, in µs: an image's time on one core, launch included."""
         return self.time(self.cycles, "us")
 
     @property
     def milliseconds(self) -> float:
-        """`cycles` at `clock_mhz`."""
+        """`cycles` at `clock_mhz`, in ms: an image's time on one core, launch included."""
         return self.time(self.cycles, "ms")
 
     def time(self, cycles: int, unit: str = "us") -> float:
         """Return cycles in a unit: ``us`` (microseconds), ``ms`` or ``cycles``. Raises ValueError for another."""
         if unit not in UNITS:
-            raise ValueError(short(f"unit: expected one of {', '.join(UNITS)}, got {unit!r}"))
+            raise _unknown("unit", unit, UNITS)
         return cycles if unit == "cycles" else cycles / self.clock_mhz / (1000 if unit == "ms" else 1)
 
     @cached_property
@@ -415,7 +436,7 @@ class Profile:
 
     @property
     def macs_per_second(self) -> float:
-        """Multiply-accumulates of one core per second."""
+        """Multiply-accumulates of one core per second: `macs` of an image over its time."""
         return self.macs / self.cycles * self.clock_mhz * 1e6
 
     @cached_property
@@ -430,8 +451,8 @@ class Profile:
         return found
 
     def segment(self, kind: str) -> Segment:
-        """Return the first segment of a kind."""
-        return next(segment for segment in self.segments if segment.kind == kind)
+        """Return the first segment of a kind (`Segment.kind`). Raises ValueError if the program has none."""
+        return _first("kind", kind, [(segment.kind, segment) for segment in self.segments])
 
     def __repr__(self) -> str:
         """Return name, device, time and what bounds it; `operators` and `commands` have the rest."""
@@ -473,14 +494,16 @@ class Profile:
         return [plan for plan in found if plan.bytes] or found[-1:]
 
     def memory(self, name: str) -> Memory:
-        """Return the memory of that name."""
-        return next(memory for memory in self.memories if memory.name == name)
+        """Return the memory of that name, as `memories` have it. Raises ValueError if the device has none."""
+        return _first("name", name, [(memory.name, memory) for memory in self.memories])
 
     def live_bytes(self, segment: str | None = None) -> list[tuple[int, int]]:
         """Return the bytes of feature maps that are alive: the cycle of each change, and the bytes from then on.
 
-        Those of all segments, or of one: ``scratch``, ``resident`` or ``spilled``.
+        Those of all segments, or of one: ``scratch``, ``resident`` or ``spilled``. Raises ValueError for another.
         """
+        if segment not in (None, *MAPS):
+            raise _unknown("segment", segment, MAPS)
         events: dict[int, int] = {}
         for buffer in self.feature_maps:
             if segment not in (None, buffer.segment):
@@ -496,8 +519,10 @@ class Profile:
     def bandwidth(self, memory: str) -> list[tuple[int, float, float]]:
         """Return bytes per cycle read from and written to a memory: the cycle of each change, and the rates from then on.
 
-        A command's bytes are spread evenly over the cycles that it loads or stores in.
+        A command's bytes are spread evenly over the cycles that it loads or stores in. Raises ValueError if the device has no
+        memory of that name.
         """
+        _first("memory", memory, [(one.name, one) for one in self.memories])
         events: dict[int, list[tuple[int, int, float]]] = {}
         for command in self.commands:
             for side, (start, end), moved in (
@@ -527,19 +552,29 @@ class Profile:
         return table(self, width, unit)
 
     def write_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write a line per operator, exact, with a header."""
+        """Write a line per operator, exact, with a header: cycles, bytes by memory, tiles, shares from 0 to 1, femtojoules
+        where known.
+
+        Raises `triune.errors.FileError` if the file cannot be written; it is replaced in one step.
+        """
         from triune.profiling._files import write_csv
 
         write_csv(self, Path(path))
 
     def write_json(self, path: str | os.PathLike[str]) -> None:
-        """Write totals, operators, memories and the memory plan."""
+        """Write totals, operators, memories and the memory plan, exact: an object with ``"schema": "triune-profile"``.
+
+        Raises `triune.errors.FileError` if the file cannot be written; it is replaced in one step.
+        """
         from triune.profiling._files import write_json
 
         write_json(self, Path(path))
 
     def write_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write Chrome trace JSON with slices of commands and their tiles, which ui.perfetto.dev and chrome://tracing open."""
+        """Write Chrome trace JSON with slices of commands and their tiles, which ui.perfetto.dev and chrome://tracing open.
+
+        Raises `triune.errors.FileError` if the file cannot be written.
+        """
         from triune.profiling._trace import write_trace
 
         write_trace(self, Path(path))
@@ -555,7 +590,10 @@ class Profile:
         write_memory_snapshot(self, Path(path))
 
     def write_report(self, path: str | os.PathLike[str]) -> None:
-        """Write one self-contained HTML page with pictures and the table."""
+        """Write one self-contained HTML page with pictures and the table: it loads nothing else.
+
+        Raises `triune.errors.FileError` if the file cannot be written.
+        """
         from triune.profiling._report import write_report
 
         write_report(self, Path(path))

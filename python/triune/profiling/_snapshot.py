@@ -11,10 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from triune._files import write_bytes
-from triune.profiling._model import FeatureMap, Profile, Segment
-
-MAPS = ("scratch", "resident", "spilled")
-"""The kinds of segments that feature maps come and go in; the others hold the same all the time."""
+from triune.profiling._model import MAPS, FeatureMap, Profile, Segment
 
 PROTOCOL = 4
 """The viewer's own reader knows protocols 2 to 4."""
@@ -38,6 +35,7 @@ def snapshot(profile: Profile) -> dict[str, Any]:
         trace, frames = traces[devices[segment.memory]], _place(segment)
         trace.append(_event(profile, "segment_alloc", 0, segment.base, segment.bytes, frames))
     for segment in segments:
+        # These hold the same all the time.
         if segment.kind not in MAPS:
             trace, frames = traces[devices[segment.memory]], _place(segment)
             trace.append(_event(profile, "alloc", 0, segment.base, segment.bytes, frames))

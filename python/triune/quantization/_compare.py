@@ -99,7 +99,7 @@ class Comparison:
     """What has to be known of the numbers: how they came about, and what is a runtime's doing and not the model's."""
 
     def table(self, layers: int = 20) -> str:
-        """Return all as text, of each pair at most so many layers."""
+        """Return all as text, of each pair at most `layers` layers."""
         lines = [f"{self.samples} samples"]
         for difference in self.differences:
             lines += ["", f"{difference.other} against {difference.reference}", *_output_lines(difference.outputs)]

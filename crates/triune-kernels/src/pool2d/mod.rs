@@ -96,13 +96,13 @@ impl Window {
         Taps { first, count, padded: below((size + self.spec.pad[axis + 2]) as i64) }
     }
 
-    /// Which of so many columns of the output have all of their taps inside of the input.
-    fn inside(&self, columns: usize) -> Range<usize> {
-        let (stride, pad) = (self.spec.stride[1], self.spec.pad[1]);
+    /// Which of so many results along an axis of such a size have all of their taps inside of the input.
+    fn inside(&self, axis: usize, size: usize, results: usize) -> Range<usize> {
+        let (stride, pad) = (self.spec.stride[axis], self.spec.pad[axis]);
         // No overflow: `new` has seen the last window's reach.
-        let reach = (self.spec.kernel[1] - 1) * self.spec.dilation[1];
-        let end = match (self.map.w + pad).checked_sub(reach + 1) {
-            Some(last) => (last / stride + 1).min(columns),
+        let reach = (self.spec.kernel[axis] - 1) * self.spec.dilation[axis];
+        let end = match (size + pad).checked_sub(reach + 1) {
+            Some(last) => (last / stride + 1).min(results),
             None => 0,
         };
         pad.div_ceil(stride).min(end)..end
@@ -180,7 +180,7 @@ pub(crate) trait Reduce: Copy {
         sum
     }
     /// Neighbouring results of a row of a plane, all of whose taps lie inside, by a kernel of the reduction's own; `taps` are those
-    /// of the first.
+    /// of the first. Lines behind the first are those of the next rows, with as many taps.
     #[inline(always)]
     fn line(
         &self,
@@ -189,6 +189,7 @@ pub(crate) trait Reduce: Copy {
         _x: &[Self::In],
         _taps: [Taps; 2],
         _counted: usize,
+        _lines: usize,
         _out: &mut [Self::Out],
     ) -> bool {
         false
@@ -318,7 +319,8 @@ multiversion! {
         machine: Level, reduce: R, window: &Window, x: &[R::In], first: usize, extents: [usize; 2], out: &mut [R::Out],
     ) {
         let (map, [height, columns]) = (window.map, extents);
-        let inside = window.inside(columns);
+        let inside = window.inside(1, map.w, columns);
+        let whole_rows = window.inside(0, map.h, height);
         let left = window.taps(1, map.w, inside.start);
         let (mut plane, mut oh) = (first / height, first % height);
         // Where windows are cut: some rows of a plane with what is beside them, and the window over those.
@@ -332,12 +334,15 @@ multiversion! {
         let beside = if inside == (0..columns) { None } else { reduce.beside() };
         let wide = Window { map: Nhwc { w: width, stride_h: width, ..map }, ..*window };
         let whole = Taps { first: 0, count: window.spec.kernel[1], padded: window.spec.kernel[1] };
-        for out in out.chunks_exact_mut(columns) {
+        let mut rest = out;
+        while !rest.is_empty() {
             let x = x.get(plane * map.stride_n..).unwrap_or_default();
             let rows = window.taps(0, map.h, oh);
             let reach = rows.first..rows.first + (rows.count.max(1) - 1) * window.spec.dilation[0] + 1;
             let beside = beside.filter(|_| rows.count > 0 && reach.len().saturating_mul(width) <= BAND);
-            if let Some(beside) = beside {
+            // Rows whose windows are not cut above or below are made together.
+            let alike = if whole_rows.contains(&oh) { (whole_rows.end - oh).min(rest.len() / columns) } else { 1 };
+            let lines = if let Some(beside) = beside {
                 if held_plane != plane || reach.start < held.start || held.end < reach.end {
                     (held, held_plane) = (reach.start..map.h.min(reach.start + BAND / width), plane);
                     for (line, row) in band.chunks_exact_mut(width).zip(held.clone()) {
@@ -349,33 +354,47 @@ multiversion! {
                         behind.fill(beside);
                     }
                 }
-                let own = Taps { first: rows.first - held.start, ..rows };
-                if reduce.line(machine, &wide, &band, [own, whole], 1, out) {
-                    let down = window.of_axis(rows) as f32;
+                alike.min((held.end - reach.end) / window.spec.stride[0] + 1)
+            } else if inside == (0..columns) {
+                alike
+            } else {
+                1
+            };
+            let (out, behind) = std::mem::take(&mut rest).split_at_mut(lines * columns);
+            rest = behind;
+            let own = Taps { first: rows.first - held.start.min(rows.first), ..rows };
+            let made = if beside.is_some() {
+                let made = reduce.line(machine, &wide, &band, [own, whole], 1, lines, out);
+                let down = window.of_axis(rows) as f32;
+                for out in out.chunks_exact_mut(columns).filter(|_| made) {
                     for (out, &across) in out.iter_mut().zip(&across) {
                         let taps = down * across;
                         *out = reduce.divided(*out, if taps > 1.0 { taps } else { 1.0 });
                     }
-                    oh += 1;
-                    if oh == height {
-                        (plane, oh) = (plane + 1, 0);
+                }
+                made
+            } else {
+                let counted = window.counted::<R>(rows, left);
+                inside == (0..columns) && reduce.line(machine, window, x, [rows, left], counted, lines, out)
+            };
+            if !made {
+                for (line, out) in out.chunks_exact_mut(columns).enumerate() {
+                    let rows = window.taps(0, map.h, oh + line);
+                    let counted = window.counted::<R>(rows, left);
+                    let done = !inside.is_empty()
+                        && reduce.line(machine, window, x, [rows, left], counted, 1, &mut out[inside.clone()]);
+                    let border = if done { inside.start } else { columns };
+                    for ow in 0..border {
+                        result(machine, reduce, window, x, rows, ow, false, &mut out[ow..=ow]);
                     }
-                    continue;
+                    if done {
+                        for ow in inside.end..columns {
+                            result(machine, reduce, window, x, rows, ow, false, &mut out[ow..=ow]);
+                        }
+                    }
                 }
             }
-            let counted = window.counted::<R>(rows, left);
-            let done = !inside.is_empty()
-                && reduce.line(machine, window, x, [rows, left], counted, &mut out[inside.clone()]);
-            let border = if done { inside.start } else { columns };
-            for ow in 0..border {
-                result(machine, reduce, window, x, rows, ow, false, &mut out[ow..=ow]);
-            }
-            if done {
-                for ow in inside.end..columns {
-                    result(machine, reduce, window, x, rows, ow, false, &mut out[ow..=ow]);
-                }
-            }
-            oh += 1;
+            oh += lines;
             if oh == height {
                 (plane, oh) = (plane + 1, 0);
             }

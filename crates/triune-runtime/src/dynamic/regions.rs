@@ -2,19 +2,14 @@
 
 use triune_device::work;
 use triune_graph::ops::RoiAlign;
+use triune_kernels::{Isa, SAMPLE_CHANNELS, SampleMap, SamplePlace};
 use triune_tensor::{memory, text::List};
 
 use super::{Element, Elements, Operands};
 use crate::{Error, Tensor};
 
-/// Channels that are computed at once: their sums do not wait for each other.
-const TOGETHER: usize = 8;
-
-/// A sample's neighbours along an axis, as [`neighbours`] has them.
-type Place = Option<[(usize, f64); 2]>;
-
 /// Where a sample's neighbours lie along an axis, and how much of either it has; `None` beyond the map.
-fn neighbours(at: f64, extent: usize) -> Place {
+fn neighbours(at: f64, extent: usize) -> SamplePlace {
     // A pixel beyond the border belongs to it; NaN to nothing.
     if !(-1.0..=extent as f64).contains(&at) {
         return None;
@@ -26,49 +21,6 @@ fn neighbours(at: f64, extent: usize) -> Place {
     }
     let ratio = at - low as f64;
     Some([(low, 1.0 - ratio), (low + 1, ratio)])
-}
-
-/// The neighbours of a sample within the map, each with its factor.
-fn corners(width: usize, y: [(usize, f64); 2], x: [(usize, f64); 2]) -> impl Iterator<Item = (usize, f64)> {
-    y.into_iter().flat_map(move |y| x.into_iter().map(move |x| (y.0 * width + x.0, y.1 * x.1)))
-}
-
-/// Adds samples of a row.
-fn add(map: &[[f64; TOGETHER]], width: usize, y: Place, across: &[Place], sums: &mut [f64; TOGETHER]) {
-    let Some(y) = y else { return };
-    let mut own = *sums;
-    for x in across.iter().flatten() {
-        for (pixel, factor) in corners(width, y, *x) {
-            for (sum, pixel) in own.iter_mut().zip(&map[pixel]) {
-                *sum += factor * pixel;
-            }
-        }
-    }
-    *sums = own;
-}
-
-/// The largest part of a sample of a row; one beyond the map is 0. A NaN wins: there is none in a map that `IS_FINITE`.
-fn largest<const IS_FINITE: bool>(
-    map: &[[f64; TOGETHER]],
-    width: usize,
-    y: Place,
-    across: &[Place],
-    most: &mut [f64; TOGETHER],
-) {
-    let mut best = *most;
-    for x in across {
-        let (Some(y), Some(x)) = (y, *x) else {
-            best = best.map(|best| best.max(0.0));
-            continue;
-        };
-        for (pixel, factor) in corners(width, y, x) {
-            for (best, pixel) in best.iter_mut().zip(&map[pixel]) {
-                let own = factor * pixel;
-                *best = if own > *best || !IS_FINITE && own.is_nan() { own } else { *best };
-            }
-        }
-    }
-    *most = best;
 }
 
 pub(super) fn align(at: &Operands<'_>, op: RoiAlign) -> Result<Tensor, Error> {
@@ -93,17 +45,17 @@ pub(super) fn align(at: &Operands<'_>, op: RoiAlign) -> Result<Tensor, Error> {
     if total > 0 && (height == 0 || width == 0) {
         return Err(at.wrong(format!("a map {} has no elements to take", List(x.shape))));
     }
-    let finite = pixels.iter().fold(true, |all, pixel| all & pixel.is_finite());
+    let (isa, is_finite) = (Isa::best(), pixels.iter().fold(true, |all, pixel| all & pixel.is_finite()));
     let mut results = memory::filled(total, 0.0)?;
     // Channels last, as many as are computed at once: a sample's neighbours of all of them lie side by side.
-    let groups = channels.div_ceil(TOGETHER);
+    let groups = channels.div_ceil(SAMPLE_CHANNELS);
     let area = height * width;
-    let mut map: Vec<[f64; TOGETHER]> = memory::filled(count * groups * area, [0.0; TOGETHER])?;
+    let mut map: Vec<[f64; SAMPLE_CHANNELS]> = memory::filled(count * groups * area, [0.0; SAMPLE_CHANNELS])?;
     for (plane, pixels) in pixels.chunks_exact(area.max(1)).enumerate() {
         work::go_on()?;
         let (image, channel) = (plane / channels, plane % channels);
-        let group = &mut map[(image * groups + channel / TOGETHER) * area..][..area];
-        group.iter_mut().zip(pixels).for_each(|(to, &from)| to[channel % TOGETHER] = from);
+        let group = &mut map[(image * groups + channel / SAMPLE_CHANNELS) * area..][..area];
+        group.iter_mut().zip(pixels).for_each(|(to, &from)| to[channel % SAMPLE_CHANNELS] = from);
     }
     let offset = if op.half_pixel { 0.5 } else { 0.0 };
     for ((region, corners), image) in corners.chunks_exact(4).enumerate().zip(Elements::of(images)) {
@@ -124,7 +76,7 @@ pub(super) fn align(at: &Operands<'_>, op: RoiAlign) -> Result<Tensor, Error> {
             return Err(at.wrong(format!("region {region} takes {number} samples of each of its parts")));
         }
         // Where samples stand along either axis, part by part: the same for all channels.
-        let along = |start: f64, axis: usize, extent: usize| -> Result<Vec<Place>, Error> {
+        let along = |start: f64, axis: usize, extent: usize| -> Result<Vec<SamplePlace>, Error> {
             let parts = op.size[axis];
             let mut places = memory::with_room(parts.saturating_mul(samples[axis]))?;
             for place in 0..parts * samples[axis] {
@@ -140,26 +92,26 @@ pub(super) fn align(at: &Operands<'_>, op: RoiAlign) -> Result<Tensor, Error> {
             (along(top, 0, height)?, along(left, 1, width)?)
         };
         for group in 0..groups {
-            let first = group * TOGETHER;
-            let some = TOGETHER.min(channels - first);
-            let map = &map[(image * groups + group) * area..][..area];
+            let first = group * SAMPLE_CHANNELS;
+            let some = SAMPLE_CHANNELS.min(channels - first);
+            let pixels = &map[(image * groups + group) * area..][..area];
+            let map = SampleMap::new(isa, pixels, width, is_finite);
             let results =
                 &mut results[(region * channels + first) * rows * columns..][..some * rows * columns];
             for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
                 work::go_on()?;
-                let down = down.get(row * samples[0]..).unwrap_or_default().iter().take(samples[0]);
+                let down = down.get(row * samples[0]..).unwrap_or_default();
+                let down = &down[..samples[0].min(down.len())];
                 let across = across.get(column * samples[1]..).unwrap_or_default();
                 let across = &across[..samples[1].min(across.len())];
-                let (mut sums, mut most) = ([0.0; TOGETHER], [f64::NEG_INFINITY; TOGETHER]);
-                for y in down {
-                    match (op.max, finite) {
-                        (true, true) => largest::<true>(map, width, *y, across, &mut most),
-                        (true, false) => largest::<false>(map, width, *y, across, &mut most),
-                        (false, _) => add(map, width, *y, across, &mut sums),
+                let (mut sums, mut most) = ([0.0; SAMPLE_CHANNELS], [f64::NEG_INFINITY; SAMPLE_CHANNELS]);
+                for down in down.chunks((1 << 10) / samples[1].max(1) + 1) {
+                    if op.max {
+                        map.largest(down, across, &mut most);
+                    } else {
+                        map.add(down, across, &mut sums);
                     }
-                    if samples[1] > 1 << 10 {
-                        work::go_on()?;
-                    }
+                    work::go_on()?;
                 }
                 let own = results[row * columns + column..].iter_mut().step_by(rows * columns);
                 for (lane, result) in own.enumerate() {

@@ -111,7 +111,7 @@ functions! {
     Rsqrt = 42, "1/√x.";
     LogSigmoid = 43, "−ln(1 + e⁻ˣ).";
     Affine { alpha, beta } = 44, "α·x + β.";
-    ThresholdedRelu(alpha) = 45, "x above α, 0 elsewhere.";
+    ThresholdedRelu(alpha) = 45, "x above α, 0 elsewhere and for NaN.";
     ScaledTanh { alpha, beta } = 46, "α·tanh(β·x).";
     Softsign = 47, "x/(1 + |x|).";
     /// Swish, and Gelu by tanh.
@@ -176,7 +176,7 @@ impl UnaryKind {
             Self::Rsqrt => 1.0 / x.sqrt(),
             Self::LogSigmoid => -softplus(-x),
             Self::Affine { alpha, beta } => f64::from(alpha) * x + f64::from(beta),
-            Self::ThresholdedRelu(alpha) if x > f64::from(alpha) || x.is_nan() => x,
+            Self::ThresholdedRelu(alpha) if x > f64::from(alpha) => x,
             Self::ThresholdedRelu(_) => 0.0,
             Self::ScaledTanh { alpha, beta } => f64::from(alpha) * math::tanh(f64::from(beta) * x),
             Self::Softsign if x.is_infinite() => 1_f64.copysign(x),
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(bits(UnaryKind::Sign, -0.0), (-0_f64).to_bits());
         assert_eq!(UnaryKind::ThresholdedRelu(1.0).evaluate(1.0), 0.0);
         assert_eq!(UnaryKind::ThresholdedRelu(1.0).evaluate(1.5), 1.5);
-        assert!(UnaryKind::ThresholdedRelu(1.0).evaluate(f64::NAN).is_nan());
+        assert_eq!(UnaryKind::ThresholdedRelu(1.0).evaluate(f64::NAN), 0.0);
         assert_eq!(UnaryKind::Clip([2.0, 1.0]).evaluate(1.5), 1.0);
         assert_eq!(UnaryKind::RoundHalfAway.evaluate(-2.5), -3.0);
         assert_eq!(UnaryKind::Round.evaluate(-2.5), -2.0);

@@ -39,7 +39,11 @@ class Image(Picture):
 
     @classmethod
     def from_pil(cls, pil: Pillow.Image, source: str = "", like: Image | None = None) -> Self:
-        """Take one of Pillow's pictures."""
+        """Take one of Pillow's pictures, eight bits a channel: L is GRAY, RGB and RGBA are themselves, others become RGB or
+        RGBA.
+
+        Origin and time are `like`'s, unless `source` is given. Raises TypeError if it is none of Pillow's.
+        """
         return cls._of_pil(pil, None, source, like)
 
     @classmethod
@@ -50,7 +54,11 @@ class Image(Picture):
         source: str = "",
         like: Image | None = None,
     ) -> Self:
-        """Take an array, a tensor, one of Pillow's pictures or an Image. Raises TypeError for anything else."""
+        """Take an array, a tensor, one of Pillow's pictures or an Image, which is returned as it is. Raises TypeError for
+        anything else.
+
+        `fallback_color_format` is for arrays, as in `from_array`, which raises ValueError for a shape of no picture.
+        """
         return cls._of_any(i, fallback_color_format, source, like)
 
     @classmethod
@@ -65,7 +73,8 @@ class Image(Picture):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Height, width and channels; pixels whose colors are shared have three."""
+        """Height, width and channels: 1 of GRAY, 4 of RGBA and BGRA, 3 of pixels whose colors are shared; of PACKED, the
+        array's."""
         channels = {ColorFormat.GRAY: 1, ColorFormat.RGBA: 4, ColorFormat.BGRA: 4}.get(self._color, 3)
         if self._color is ColorFormat.PACKED:
             channels = self._view().shape[2]
@@ -73,34 +82,37 @@ class Image(Picture):
 
     @property
     def ndim(self) -> int:
-        """3."""
+        """3, as `shape` has three extents, whatever the array has."""
         return 3
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the pixels."""
+        """Bytes of the pixels, of planes all of them."""
         return int(self._view().nbytes)
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Bytes from row to row, pixel to pixel and channel to channel."""
+        """Bytes from row to row, pixel to pixel and channel to channel; of gray, the last is an element's."""
         array = self._view()
         return (*array.strides, array.itemsize)[:3]
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """Where the planes begin, in bytes."""
+        """Where the planes begin, in bytes: three of I420 (Y, U, V), two of NV12 and NV16 (Y, UV), 0 alone of all others."""
         first = self.height * self.width
         if self._color is ColorFormat.I420:
             return 0, first, first * 5 // 4
         return (0, first) if self._color in (ColorFormat.NV12, ColorFormat.NV16) else (0,)
 
     def to_numpy(self) -> Array:
-        """Return the pixels as an array that cannot be written to; of planes, one below the other."""
+        """Return the pixels without a copy, read-only: (H, W) of gray, else (H, W, C), in the array's dtype, uint8 mostly.
+
+        Planes lie one below the other: I420 and NV12 are (H · 3/2, W), NV16 (H · 2, W).
+        """
         return self._view()
 
     def is_convert_available(self, color: ColorFormat | str) -> bool:
-        """Say whether `convert` makes that format of this one."""
+        """Say whether `convert` makes that format of this one. Raises ValueError for the name of none."""
         return is_convertible(self._color, ColorFormat.parse(color))
 
     def convert(self, color: ColorFormat | str) -> Image:

@@ -66,7 +66,7 @@ class HostProfile:
 
     @property
     def mean(self) -> float:
-        """The average; 0 before the first run."""
+        """The average in seconds: `total` / `calls`; 0.0 before the first run."""
         return self.total / self.calls if self.calls else 0.0
 
 
@@ -85,7 +85,7 @@ class Profile:
 
     @property
     def microseconds(self) -> float:
-        """Modelled microseconds of one run at `clock_mhz`."""
+        """Modelled microseconds of one run: `cycles` at `clock_mhz`; 0.0 if the clock is 0."""
         return self.cycles / self.clock_mhz if self.clock_mhz else 0.0
 
     def __repr__(self) -> str:

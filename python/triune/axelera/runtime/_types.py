@@ -132,12 +132,12 @@ class TensorInfo:
 
     @property
     def size(self) -> int:
-        """The buffer's size in bytes."""
+        """The buffer's size in bytes, padding included: the product of `shape` times the element's bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     @property
     def unpadded_shape(self) -> tuple[int, ...]:
-        """The shape without padding."""
+        """The extents without padding, axis by axis: those of the array that `quantize` takes and `dequantize` returns."""
         return tuple(extent - before - after for extent, (before, after) in zip(self.shape, self.padding, strict=True))
 
     def quantize(self, src: npt.ArrayLike) -> npt.NDArray[Any]:

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from triune import _native
 from triune._files import folder_lock
+from triune._kinds import ARRAYS, AXM, kind_of
 from triune._targets import runs_on
 
 from . import _dmabuf, _manifest, axruntime
@@ -96,7 +97,7 @@ class Object:
 
     @property
     def context(self) -> Context:
-        """The `Context` that owns this object."""
+        """The `Context` that owns this object, directly or by what it was made of; of a context itself."""
         top: Object = self
         while top._parent is not None:
             top = top._parent
@@ -104,7 +105,7 @@ class Object:
         return top
 
     def release(self) -> None:
-        """Release the object and all its children. Releasing twice, in whatever order, is harmless."""
+        """Release the object and all its children, which raise afterwards. Releasing twice, in whatever order, is harmless."""
         with self._lock:
             if self._released:
                 return
@@ -311,6 +312,10 @@ class Context(Object):
             )
         if not there:
             raise InvalidArgument(f"path: expected a model.json file, got {str(file)!r}, which does not exist")
+        if kind_of(file) in (ARRAYS, AXM):
+            raise InvalidArgument(
+                f"path: expected a model.json file, got the archive {str(file)!r}; axelera.runtime.op.load takes archives"
+            )
         try:
             # One compiler's files, and not some of the next one's.
             with folder_lock(file.parent, to_write=False):

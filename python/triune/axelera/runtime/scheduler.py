@@ -126,7 +126,11 @@ class Scheduler:
             _default = None
 
     def exec_model(self, model: str | os.PathLike[str], inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Run a package, by the path of its ``model.json``, as `ModelInstance.run` does; it stays on its cores."""
+        """Run a package, by the path of its ``model.json``, as `ModelInstance.run` does; it stays on its cores.
+
+        Arrays are of the buffers' shapes and dtypes (`TensorInfo`); results are written into `outputs`. Raises what `run`
+        raises.
+        """
         path = Path(model)
         with self._turn:
             self._open()
@@ -136,12 +140,13 @@ class Scheduler:
         self.run(wanted, list(inputs), list(outputs))
 
     def batch(self, seq: Callable[..., Any], inputs: tuple[Any, ...]) -> list[Any]:
-        """Return the results of several inputs, in their order."""
+        """Return the results of several inputs, in their order, of `seq.batch` with the models on this scheduler's cores."""
         with self._bound():
             return seq.batch(*inputs)  # type: ignore[attr-defined,no-any-return]
 
     def stream(self, source: Any, pipeline: Any, *, max_in_flight: int | None = None) -> Iterator[tuple[Any, Any]]:
-        """Yield each picture of a source, and its result."""
+        """Yield each picture of a source, and its result, as `Operator.stream` does, with the models on this scheduler's
+        cores."""
         results = pipeline.stream(source, max_in_flight=max_in_flight)
         while True:
             with self._bound():

@@ -169,7 +169,11 @@ class EvalResult:
     def set_metric_result(
         self, metric_name: str, value: Any, aggregator_name: str | None = None, is_percentage: bool = False
     ) -> None:
-        """Take a value, a percentage as a fraction of one. Raises ValueError for a metric or aggregator that was not named."""
+        """Take a value, a percentage as a fraction of one (`is_percentage`); one that is there is replaced.
+
+        Raises ValueError for a metric that was not named, or for an aggregator that is none of the metric's where some were
+        named for it.
+        """
         if metric_name not in self.metric_names:
             raise ValueError(short(f"metric {metric_name!r} is none of {', '.join(self.metric_names)}"))
         allowed = self.aggregators.get(metric_name)
@@ -195,7 +199,7 @@ class EvalResult:
 
     @property
     def key_metric(self) -> Any:
-        """The value that stands for all, None if it was not set."""
+        """The value of `key_metric` by `key_aggregator`, which stands for all; None if it was not set."""
         return self._values.get((self._key_metric or "", self._key_aggregator or ""))
 
     def print_results(self, stream: TextIO) -> None:

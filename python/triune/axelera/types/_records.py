@@ -45,7 +45,7 @@ class Manifest:
     output_names: Any = ()
 
     def is_compiled(self) -> bool:
-        """Say whether there is a compiled model, and not a quantized one alone."""
+        """Say whether there is a compiled model (`model_lib_file`), and not a quantized one alone."""
         return self.model_lib_file is not None
 
 
@@ -115,21 +115,26 @@ class ModelInfo:
 
     @property
     def input_width(self) -> int:
-        """Pixels a row of the input. Raises ValueError if there is no shape."""
+        """Pixels a row of the input, as `input_tensor_layout` says which axis that is. Raises ValueError if there is no
+        shape."""
         return self._extent("W")
 
     @property
     def input_height(self) -> int:
-        """Rows of the input. Raises ValueError if there is no shape."""
+        """Rows of the input, as `input_tensor_layout` says which axis that is. Raises ValueError if there is no shape."""
         return self._extent("H")
 
     @property
     def input_channel(self) -> int:
-        """Channels of the input. Raises ValueError if there is no shape."""
+        """Channels of the input, as `input_tensor_layout` says which axis that is. Raises ValueError if there is no shape."""
         return self._extent("C")
 
     def to_json(self) -> str:
-        """Return the fields as JSON, enumerations by name. What belongs to one machine, the manifest, is left out."""
+        """Return the fields as JSON, indented by 2, enumerations by name: what `from_json` reads.
+
+        What belongs to one machine is left out: the fields behind `extra_kwargs`, such as the manifest and paths of compiled
+        models.
+        """
         names = [one.name for one in fields(self)]
         written = names[: names.index("extra_kwargs") + 1]
         return json.dumps({name: _plain(getattr(self, name)) for name in written}, indent=2)

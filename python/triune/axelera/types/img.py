@@ -35,7 +35,10 @@ class Image(Picture):
 
     @classmethod
     def frompil(cls, pil: Pillow.Image, color_format: ColorFormat | str | None = None) -> Self:
-        """Take one of Pillow's pictures; `color_format` is the order of its channels if it is not what Pillow says."""
+        """Take one of Pillow's pictures; `color_format` is the order of its channels if it is not what Pillow says.
+
+        Raises TypeError if it is none of Pillow's, ValueError for the name of no format.
+        """
         return cls._of_pil(pil, color_format, "", None)
 
     @classmethod
@@ -45,7 +48,11 @@ class Image(Picture):
 
     @classmethod
     def fromany(cls, given: Any, color_format: ColorFormat | str | None = None) -> Self:
-        """Take an array, a tensor, one of Pillow's pictures or an Image. Raises TypeError for anything else."""
+        """Take an array, a tensor, one of Pillow's pictures or an Image, which is returned as it is. Raises TypeError for
+        anything else.
+
+        `color_format` is for arrays, as in `fromarray`, which raises ValueError for a shape of no picture.
+        """
         return cls._of_any(given, color_format, "", None)
 
     @property
@@ -54,22 +61,32 @@ class Image(Picture):
         return self.width, self.height
 
     def asarray(self, format: ColorFormat | str | None = None) -> Array:
-        """Return the pixels, (H, W) or (H, W, channels), in another order of colors if one is given."""
+        """Return the pixels, (H, W) of gray or (H, W, channels), in the array's dtype, in another order of colors if one is
+        given.
+
+        Without a conversion they are the picture's own, and read-only if they come from Pillow. Raises ValueError for a
+        conversion that is not there: RGB, BGR, RGBA, BGRA and GRAY are.
+        """
         array = self._view() if self.has_pil else self._pixels
         found: Array = array if format is None else converted(array, self._color, ColorFormat.parse(format))
         return found
 
     def aspil(self) -> Pillow.Image:
-        """Return one of Pillow's pictures: of mode L, RGB or RGBA."""
+        """Return one of Pillow's pictures: of mode L, RGB or RGBA, with the colors in that order; itself if it is made of
+        one.
+
+        Pixels are uint8; gray ones of other dtypes have the mode that Pillow has for them, such as F of float32. Raises
+        TypeError of what Pillow has no mode for, such as colors in float32.
+        """
         return self._pil()
 
     def tobytes(self) -> bytes:
-        """Return the pixels' bytes, row by row."""
+        """Return a copy of the pixels' bytes, row by row, in their own order of colors."""
         return self._view().tobytes()
 
     @contextmanager
     def as_ndarray_view(self) -> Iterator[Array]:
-        """Give the pixels as an array that cannot be written to."""
+        """Give the pixels without a copy as an array that cannot be written to: (H, W) of gray or (H, W, channels)."""
         yield self._view()
 
     @contextmanager

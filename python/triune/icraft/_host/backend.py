@@ -83,7 +83,7 @@ class HostBackend(Backend):
 
     @staticmethod
     def getThreadsNum() -> int:
-        """Return how many threads compute an operation."""
+        """Return how many threads compute an operation of any `HostBackend` of the process, 4 at first; see `setThreadsNum`."""
         return HostBackend._threads
 
     def setFakeQf(self, fakeQF: bool) -> None:
@@ -94,7 +94,7 @@ class HostBackend(Backend):
         self._fake_qf = bool(fakeQF)
 
     def getFakeQf(self) -> bool:
-        """Return whether quantized operations are computed without rounding and saturation."""
+        """Return whether quantized operations are computed without rounding and saturation, False at first; see `setFakeQf`."""
         return self._fake_qf
 
     # ---- what a backend does

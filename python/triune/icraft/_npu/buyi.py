@@ -48,12 +48,12 @@ class HardOpInfo(structures.HardOpInfo):
 
     @property
     def instr_logic_size(self) -> int:
-        """Bytes of the instructions."""
+        """Bytes of the instructions: `instr_size` by the manual's name for this device."""
         return int(self._fact("instr_size"))
 
     @property
     def instr_data(self) -> list[int]:
-        """The instructions as numbers of 64 bits."""
+        """The instructions as numbers of 64 bits without sign, `instr_size` / 8 of them."""
         words: list[int] = np.frombuffer(self._fact("instr_data"), np.uint64).tolist()
         return words
 
@@ -118,7 +118,7 @@ class BuyiBackend(NpuBackend):
     # ---- options, before apply
 
     def speedMode(self) -> None:
-        """Run operations in a row as one. Raises InternalError as `compressFtmp` does."""
+        """Run operations in a row as one. Off at first. Raises InternalError as `compressFtmp` does."""
         self._without_mmu("speedMode")
         self._merging = True
 
@@ -184,7 +184,7 @@ class BuyiBackend(NpuBackend):
 
     @property
     def buyibackend_id(self) -> int:
-        """The backend's number in this process."""
+        """The backend's number in this process, which the file of `log` has in its name."""
         return self._id
 
     @property
@@ -194,21 +194,27 @@ class BuyiBackend(NpuBackend):
 
     @property
     def is_speedmode_(self) -> bool:
-        """Whether operations in a row run as one."""
+        """Whether operations in a row run as one: False unless `speedMode` was called."""
         return self._merging
 
     @property
     def is_compressftmp_(self) -> bool:
-        """Whether feature maps share memory in turn."""
+        """Whether feature maps share memory in turn: False unless `compressFtmp` was called."""
         return self._reuse
 
     @property
     def is_mmu(self) -> bool:
-        """Whether the device's MMU is on."""
+        """Whether the device's MMU is on, asked anew of the device each time.
+
+        Raises InternalError if the device has been closed.
+        """
         return bool(self._mmu_mode())
 
     def getDeploySize(self) -> int:
-        """Return the bytes of all segments by the options as they are."""
+        """Return the bytes of all segments together by the options as they are, before `apply`, too.
+
+        Raises InternalError if no network is bound.
+        """
         return sum(size for _, size in self._deployment.segments.values())
 
     getDepolySize = getDeploySize
@@ -217,17 +223,17 @@ class BuyiBackend(NpuBackend):
 
     @property
     def value_info(self) -> dict[int, ValueInfo]:
-        """The values that the operations read and make, by number."""
+        """The values that the operations read and make, a `ValueInfo` by the value's number (`Value.v_id`). A new dictionary."""
         return dict(self._report.values)
 
     @property
     def value_list(self) -> list[Value]:
-        """The values that have memory of their own."""
+        """The values that have memory of their own (`ValueInfo.real`). A new list."""
         return [info.value for info in self._report.values.values() if info.real]
 
     @property
     def logic_segment_map(self) -> dict[Segment, LogicSegment]:
-        """The segments by logical addresses, as the options have them now."""
+        """The segments by logical addresses, as the options have them now; after `apply` as they were applied."""
         return self._report.logic_segments()
 
     @property
@@ -238,7 +244,7 @@ class BuyiBackend(NpuBackend):
 
     @property
     def forward_info(self) -> ForwardInfo:
-        """What running needs to know."""
+        """What running needs to know: values, operations and their order, by their numbers."""
         found: ForwardInfo = self._report.forward_info()
         return found
 

@@ -71,7 +71,7 @@ class ValueInfo(Record):
 
     @property
     def value(self) -> Value:
-        """The network's value."""
+        """The network's value, the network's own object."""
         found: Value = self._fact("value")
         return found
 
@@ -87,12 +87,12 @@ class ValueInfo(Record):
 
     @property
     def is_host(self) -> bool:
-        """Whether it lies in the host's memory."""
+        """Whether it lies in the host's memory: False, as values of the accelerator do not."""
         return bool(self._fact("is_host"))
 
     @property
     def real_to(self) -> list[Value]:
-        """The values that lie in this one's memory."""
+        """The values that lie in this one's memory. A new list."""
         return list(self._fact("real_to"))
 
     @property
@@ -113,12 +113,12 @@ class ValueInfo(Record):
 
     @property
     def byte_size(self) -> int:
-        """Bytes of its elements."""
+        """Bytes of its elements, padding of blocks included."""
         return int(self._fact("byte_size"))
 
     @property
     def segment(self) -> Any:
-        """Its segment."""
+        """Its segment: a `SegmentType` of ZG330, a `Segment` of BUYI."""
         return self._fact("segment")
 
 
@@ -132,7 +132,7 @@ class HardOpInfo(Record):
 
     @property
     def weights_size(self) -> int:
-        """Bytes from the first of its weights to the end of the last."""
+        """Bytes from the first of its weights to the end of the last; 0 without weights."""
         return int(self._fact("weights_size"))
 
     @property
@@ -142,17 +142,17 @@ class HardOpInfo(Record):
 
     @property
     def instr_size(self) -> int:
-        """Bytes of the instructions."""
+        """Bytes of the instructions, a multiple of 8; of merged operations of all together."""
         return int(self._fact("instr_size"))
 
     @property
     def instr_phy_addr(self) -> int:
-        """Address of the instructions in the device's memory; 0 before `apply`."""
+        """Address of the instructions in the device's memory in bytes; 0 before `apply`."""
         return int(self._fact("instr_phy_addr"))
 
     @property
     def weight_phy_addr(self) -> int:
-        """Address of the weights in the device's memory; 0 before `apply`, and without weights."""
+        """Address of the weights in the device's memory in bytes; 0 before `apply`, and without weights."""
         return int(self._fact("weight_phy_addr"))
 
     @property
@@ -163,13 +163,13 @@ class HardOpInfo(Record):
 
     @property
     def sync_idx(self) -> tuple[int, int]:
-        """Its place among the backend's operations, and the layers that are done when it is."""
+        """Its place among the backend's operations, and the layers that are done when it is (`layerCount`)."""
         found: tuple[int, int] = self._fact("sync_idx")
         return found
 
     @property
     def merge_from(self) -> list[int]:
-        """Numbers of the operations that were merged into it; empty if none were."""
+        """Numbers (`Operation.op_id`) of the operations that were merged into it; empty if none were."""
         return list(self._fact("merge_from"))
 
 
@@ -178,22 +178,23 @@ class _Segment(Record):
 
     @property
     def segment_type(self) -> Any:
-        """Which segment it is."""
+        """Which segment it is: a `SegmentType` of ZG330, a `Segment` of BUYI."""
         return self._fact("segment_type")
 
     @property
     def byte_size(self) -> int:
-        """Bytes."""
+        """Its size in bytes, what lies between its values included."""
         return int(self._fact("byte_size"))
 
     @property
     def info_map(self) -> dict[int, Any]:
-        """The values in it, by number."""
+        """The values in it, a `ValueInfo` by the value's number (`Value.v_id`). A new dictionary."""
         return dict(self._fact("info_map"))
 
     @property
     def hardop_map(self) -> dict[int, Any]:
-        """The operations that have something in it, by number."""
+        """The operations that have something in it, a `HardOpInfo` by the operation's number (`Operation.op_id`). A new
+        dictionary."""
         return dict(self._fact("hardop_map"))
 
 
@@ -202,7 +203,7 @@ class LogicSegment(_Segment):
 
     @property
     def logic_addr(self) -> int:
-        """Its first byte's logical address."""
+        """Its first byte's logical address, in bytes."""
         return int(self._fact("logic_addr"))
 
 
@@ -217,7 +218,7 @@ class MemChunkInfo(Record):
 
     @property
     def user_used(self) -> bool:
-        """Whether the program allocated it."""
+        """Whether the program allocated it, and not the backend."""
         return bool(self._fact("user_used"))
 
     @property
@@ -231,7 +232,7 @@ class PhySegment(_Segment):
 
     @property
     def phy_addr(self) -> int:
-        """Its first byte's address."""
+        """Its first byte's address in the device's memory, in bytes."""
         return int(self._fact("phy_addr"))
 
 
@@ -240,15 +241,16 @@ class ForwardInfo(Record):
 
     @property
     def value_map(self) -> dict[int, Any]:
-        """All values, by number."""
+        """All values, a `ValueInfo` by the value's number (`Value.v_id`). A new dictionary."""
         return dict(self._fact("value_map"))
 
     @property
     def hardop_map(self) -> dict[int, Any]:
-        """All operations, merged ones included, by number."""
+        """All operations, merged ones included, a `HardOpInfo` by the operation's number (`Operation.op_id`). A new
+        dictionary."""
         return dict(self._fact("hardop_map"))
 
     @property
     def idx_map(self) -> dict[int, tuple[int, int]]:
-        """Place and layers of each operation, by number."""
+        """`HardOpInfo.sync_idx` of each operation, place and layers, by the operation's number. A new dictionary."""
         return dict(self._fact("idx_map"))

@@ -79,12 +79,12 @@ class PhySegment(structures.PhySegment):
 
     @property
     def multi_chunk(self) -> dict[int, MemChunkInfo]:
-        """The chunk of each value of the segments of inputs and outputs, by its number."""
+        """The chunk of each value of the segments of inputs and outputs, by its number; empty of any other segment."""
         return dict(self._fact("multi_chunk"))
 
     @property
     def single_chunk(self) -> MemChunkInfo:
-        """The chunk of any other segment, a null handle for those."""
+        """The chunk of a segment of weights, feature maps or instructions; a null handle of inputs and outputs."""
         found: MemChunkInfo = self._fact("single_chunk")
         return found
 
@@ -189,12 +189,13 @@ class ZG330Backend(NpuBackend):
         self._requests.values[v_id] = check_chunk(f"{what}(value {v_id})", memchunk, self._port, value.nbytes)
 
     def disableMergeHardOp(self) -> None:
-        """Run every operation by itself. Raises InternalError after `apply`."""
+        """Run every operation by itself, each with a launch of its own. Raises InternalError ([11012]) after `apply`."""
         self._before_apply("disableMergeHardOp")
         self._merging = False
 
     def disableEtmOptimize(self) -> None:
-        """Give every feature map memory of its own. Raises InternalError after `apply`."""
+        """Give every feature map memory of its own: they take more bytes, and stay readable. Raises InternalError ([11012])
+        after `apply`."""
         self._before_apply("disableEtmOptimize")
         self._reuse = False
 
@@ -214,7 +215,7 @@ class ZG330Backend(NpuBackend):
 
     @property
     def zg330backend_id(self) -> int:
-        """The backend's number in this process."""
+        """The backend's number in this process, which the file of `log` has in its name."""
         return self._id
 
     @property
@@ -224,17 +225,17 @@ class ZG330Backend(NpuBackend):
 
     @property
     def is_applied_(self) -> bool:
-        """The same by the manual's name."""
+        """The same as `is_applied`, by the manual's name."""
         return self._applied
 
     @property
     def is_mergeHardop(self) -> bool:
-        """Whether operations in a row run as one."""
+        """Whether operations in a row run as one: True unless `disableMergeHardOp` was called."""
         return self._merging
 
     @property
     def is_etmOptimize(self) -> bool:
-        """Whether feature maps share memory in turn."""
+        """Whether feature maps share memory in turn: True unless `disableEtmOptimize` was called."""
         return self._reuse
 
     @property
@@ -247,12 +248,12 @@ class ZG330Backend(NpuBackend):
 
     @property
     def value_info(self) -> dict[int, ValueInfo]:
-        """The values that the operations read and make, by number."""
+        """The values that the operations read and make, a `ValueInfo` by the value's number (`Value.v_id`). A new dictionary."""
         return dict(self._report.values)
 
     @property
     def logic_segment_map(self) -> dict[SegmentType, LogicSegment]:
-        """The segments by logical addresses, as the options have them now."""
+        """The segments by logical addresses, as the options have them now; after `apply` as they were applied."""
         return self._report.logic_segments()
 
     @property
@@ -263,7 +264,7 @@ class ZG330Backend(NpuBackend):
 
     @property
     def forward_info(self) -> ForwardInfo:
-        """What running needs to know."""
+        """What running needs to know: values, operations and their order, by their numbers; after `apply` the chunks, too."""
         placed = self._placed
         chunks = {}
         if placed is not None:

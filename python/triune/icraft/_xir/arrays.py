@@ -121,16 +121,16 @@ class NormratioArray(Concrete):
 
     @property
     def data(self) -> list[float]:
-        """The ratios. Raises Error if there are more than 16 million."""
+        """The ratios, each rounded to binary32, in a new list. Raises Error if there are more than 2^24."""
         return list(self._runs)
 
     @property
     def axis(self) -> int:
-        """The axis that they run along."""
+        """The stored extent that they run along, counted from the end if negative; -1 unless another is given."""
         return self._axis
 
     def setAxis(self, axis: int) -> Self:
-        """Set the axis that they run along."""
+        """Set the stored extent that they run along; negative numbers count from the end. It is not checked here."""
         self._axis = axis
         return self
 
@@ -162,7 +162,7 @@ class QuantizedScale(Concrete):
 
     @property
     def origin_scale(self) -> float:
-        """The number; of a scale in fixed point the one that it is near to."""
+        """The number, rounded to binary32; of a scale in fixed point the one that m · 2^-exp is near to."""
         return self._origin
 
     def _json(self) -> Any:
@@ -186,12 +186,12 @@ class ExpQuantizedScale(QuantizedScale):
 
     @property
     def m(self) -> int:
-        """The factor."""
+        """The factor of m · 2^-exp, an integer; 1 at first."""
         return self._m
 
     @property
     def exp(self) -> int:
-        """The shift."""
+        """The shift of m · 2^-exp, an integer; 0 at first."""
         return self._exp
 
     def _json(self) -> str:
@@ -249,21 +249,24 @@ class QuantizedScaleArray(Concrete):
 
     @property
     def origin_scale(self) -> list[float]:
-        """The scales; of fixed point the numbers that they are near to. Raises Error if there are more than 16 million."""
+        """The scales, each rounded to binary32, in a new list; of fixed point the numbers that they are near to.
+
+        Raises Error if there are more than 2^24.
+        """
         return list(self._runs)
 
     @property
     def axis(self) -> int:
-        """The axis that they run along."""
+        """The stored extent that they run along, counted from the end if negative; -1 unless another is given."""
         return self._axis
 
     def setAxis(self, axis: int) -> Self:
-        """Set the axis that they run along."""
+        """Set the stored extent that they run along; negative numbers count from the end. It is not checked here."""
         self._axis = axis
         return self
 
     def size(self) -> int:
-        """Return how many there are."""
+        """Return how many there are: 1 is for all elements."""
         return self._runs.total
 
     def __len__(self) -> int:
@@ -271,7 +274,7 @@ class QuantizedScaleArray(Concrete):
         return self._runs.total
 
     def empty(self) -> bool:
-        """Return whether there are none."""
+        """Return whether there are none, as of ``QuantizedScaleArray()``."""
         return not self._runs.pairs
 
     def __getitem__(self, index: int) -> QuantizedScale:
@@ -287,7 +290,10 @@ class QuantizedScaleArray(Concrete):
         return self[-1]
 
     def split(self, begin: int, end: int, stride: int = 1) -> Self:
-        """Return every `stride`-th scale from `begin` up to, not including, `end`. Raises Error if they are out of range."""
+        """Return every `stride`-th scale from `begin` up to, not including, `end`, as an array along the same axis.
+
+        Raises Error unless 0 ≤ `begin` ≤ `end` ≤ `size` and `stride` is at least 1, or if there are more than 2^24.
+        """
         if not 0 <= begin <= end <= self._runs.total or stride < 1:
             raise Error(f"of {self._runs.total} scales none from {begin} to {end} by {stride} can be taken")
         part = type(self).Init()
@@ -337,17 +343,18 @@ class ExpQuantizedScaleArray(QuantizedScaleArray):
 
     @property
     def m(self) -> list[int]:
-        """The factors. Raises Error if there are more than 16 million."""
+        """The factors of m · 2^-exp, integers, in a new list. Raises Error if there are more than 2^24."""
         return [value[0] for value in self._runs]
 
     @property
     def exp(self) -> list[int]:
-        """The shifts. Raises Error if there are more than 16 million."""
+        """The shifts of m · 2^-exp, integers, in a new list. Raises Error if there are more than 2^24."""
         return [value[1] for value in self._runs]
 
     @property
     def origin_scale(self) -> list[float]:
-        """The numbers that the scales are near to. Raises Error if there are more than 16 million."""
+        """The numbers that the scales are near to, each rounded to binary32, in a new list. Raises Error if there are more
+        than 2^24."""
         return [value[2] for value in self._runs]
 
 

@@ -247,5 +247,8 @@ def json_name(name: str) -> str:
 
 
 def attr(name: str, kind: Kind, doc: str, default: Any, low: float | None = None, high: float | None = None) -> Attr:
-    """Return an attribute."""
-    return Attr(name, kind, default, doc, low, high)
+    """Return an attribute. Its docstring says the default that is a plain value, and the bounds."""
+    said = [f"at {word} {bound}" for word, bound in (("least", low), ("most", high)) if bound is not None]
+    if isinstance(default, bool | int | float | VendorEnum):
+        said.insert(0, f"{default.name if isinstance(default, VendorEnum) else default} unless it is given")
+    return Attr(name, kind, default, f"{doc} {', '.join(said)}." if said else doc, low, high)

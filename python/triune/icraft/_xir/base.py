@@ -79,7 +79,7 @@ class NetworkBase(Concrete):
 
     @property
     def ops(self) -> list[Operation]:
-        """The operations in execution order."""
+        """The operations in execution order. A new list: `Network.insertOp` and its siblings change the network's."""
         return list(self._ops)
 
     def __len__(self) -> int:
@@ -97,29 +97,29 @@ class NetworkBase(Concrete):
         return self._ops[arg0]
 
     def getOpIndexById(self, op_id: int) -> int:
-        """Return an operation's place. Raises Error if there is none of that number."""
+        """Return an operation's place in execution order, from 0. Raises Error if there is none of that number."""
         place = self._index().place.get(op_id)
         if place is None:
             raise Error(f"{self._named()} has no operation of number {op_id}")
         return place
 
     def getOpById(self, op_id: int) -> Operation:
-        """Return an operation. Raises Error if there is none of that number."""
+        """Return the operation of a number (`Operation.op_id`). Raises Error if there is none."""
         return self._ops[self.getOpIndexById(op_id)]
 
     def getOpsById(self, op_ids: Iterable[int]) -> list[Operation]:
-        """Return operations. Raises Error if there is none of one of the numbers."""
+        """Return operations in the order of the numbers. Raises Error if there is none of one of the numbers."""
         return [self.getOpById(number) for number in op_ids]
 
     def getPreOpById(self, op_id: int) -> Operation:
-        """Return the operation that runs before another. Raises Error if there is none."""
+        """Return the operation that runs before another. Raises Error if there is none of that number, or it is the first."""
         place = self.getOpIndexById(op_id)
         if place == 0:
             raise Error(f"operation {op_id} is the first of {self._named()}")
         return self._ops[place - 1]
 
     def getNextOpById(self, op_id: int) -> Operation:
-        """Return the operation that runs after another. Raises Error if there is none."""
+        """Return the operation that runs after another. Raises Error if there is none of that number, or it is the last."""
         place = self.getOpIndexById(op_id)
         if place + 1 == len(self._ops):
             raise Error(f"operation {op_id} is the last of {self._named()}")
@@ -164,23 +164,25 @@ class NetworkBase(Concrete):
         return [value for op in self._ops if is_output(op) for value in op._inputs]
 
     def getValueById(self, v_id: int) -> Value:
-        """Return a value. Raises Error if there is none of that number."""
+        """Return the value of a number (`Value.v_id`), parameters included. Raises Error if no operation takes or makes it."""
         value = self._index().values.get(v_id)
         if value is None:
             raise Error(f"{self._named()} has no value of number {v_id}")
         return value
 
     def getValuesById(self, value_ids: Iterable[int]) -> list[Value]:
-        """Return values. Raises Error if there is none of one of the numbers."""
+        """Return values in the order of the numbers. Raises Error if there is none of one of the numbers."""
         return [self.getValueById(number) for number in value_ids]
 
     def getUsesOpByValueId(self, v_id: int) -> list[Operation]:
-        """Return the operations that take a value, in execution order. Raises Error if there is none of that number."""
+        """Return the operations that take a value, in execution order, each once. Raises Error if there is none of that
+        number."""
         self.getValueById(v_id)
         return [op for op, _ in self._index().uses.get(v_id, ())]
 
     def getUsesNumByValueId(self, v_id: int) -> int:
-        """Return how many operations take a value. Raises Error if there is none of that number."""
+        """Return how many operations take a value; one that takes it twice counts once. Raises Error if there is none of that
+        number."""
         return len(self.getUsesOpByValueId(v_id))
 
     def _params(self) -> list[Params]:
@@ -193,18 +195,20 @@ class NetworkBase(Concrete):
         return list(found.values())
 
     def allParams(self) -> list[Params]:
-        """Return all parameters, each once, in the order of first use."""
+        """Return all parameters, inputs and attributes, each once, in the order of first use: that of the data in a ``.raw``
+        file."""
         return self._params()
 
     # ---- the accelerator
 
     @property
     def ai_target(self) -> CompileTarget:
-        """The accelerator that the network is for."""
+        """The accelerator that the network is for, a `BuyiTarget` at first. `validate` compares hardware operations with it."""
         return self._ai_target
 
     def setAITarget(self, ai_target: CompileTarget) -> Self:
-        """Set the accelerator that the network is for."""
+        """Set the accelerator that the network is for; operations stay as they are. Raises TypeError if it is no
+        `CompileTarget`."""
         self._ai_target = needed(CompileTarget, ai_target, "setAITarget")
         return self
 
@@ -251,10 +255,13 @@ class NetworkBase(Concrete):
         return place + len(self._ops) if place < 0 else place
 
     def viewByOpId(self, start_op_id: int, end_op_id: int) -> NetworkView:
-        """Return a view of the operations from one number to another, both in. Raises Error if there is none of a number."""
+        """Return a view of the operations from one number to another, both in, by their places in execution order.
+
+        It is empty if the second runs before the first. Raises Error if there is none of one of the numbers.
+        """
         return self.view(self.getOpIndexById(start_op_id), self.getOpIndexById(end_op_id) + 1)
 
     def viewExcept(self, op_ids: Iterable[int]) -> NetworkView:
-        """Return a view of all operations except some. Raises Error if there is none of one of the numbers."""
+        """Return a view of all operations except those of some numbers. Raises Error if there is none of one of the numbers."""
         gone = {self.getOpById(number)._op_id for number in op_ids}
         return self.view(lambda op: op._op_id not in gone)

@@ -25,6 +25,7 @@ __all__ = [
     "Unpicklable",
     "bind_members",
     "bound",
+    "digits",
     "each",
     "is_sequence",
     "member",
@@ -44,6 +45,7 @@ Conversion = Callable[..., Any]
 """Takes a value, and whether it may be converted; returns what it stands for, or raises TypeError."""
 
 _LEAST, _MOST = -(1 << 63), 1 << 64
+_UNFIT = " does not fit 64 bits"
 
 
 class Unpicklable:
@@ -54,11 +56,19 @@ class Unpicklable:
         raise TypeError(short(f"cannot pickle {type(self).__name__!r} object"))
 
 
+def digits(number: float) -> str:
+    """Return a number for messages. Python makes no decimal digits of very long ones."""
+    return hex(number)[:40] if isinstance(number, int) and number.bit_length() >= 256 else repr(number)
+
+
 def _refused(kind: str, value: object) -> TypeError:
     # What others show may be long, and take as long to make.
-    shown = f"{value!r:.60} " if isinstance(value, str | bytes | int | float | complex | None) else ""
     called = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
-    return TypeError(f"{kind} is needed, not {shown}({called})")
+    if isinstance(value, int | float):
+        shown = digits(value)
+    else:
+        shown = f"{value!r:.60}" if isinstance(value, str | bytes | complex | None) else ""
+    return TypeError(f"{kind} is needed, not {f'{shown} ({called})' if shown else called}")
 
 
 def _one(name: str) -> str:
@@ -92,7 +102,7 @@ def whole(value: Any, convert: bool = True) -> int:
     else:
         number = _whole(value, convert)
     if not _LEAST <= number < _MOST:
-        raise TypeError(f"{number if number.bit_length() < 256 else hex(number)[:40]} does not fit 64 bits")
+        raise TypeError(f"{digits(number)}{_UNFIT}")
     return number
 
 
@@ -233,8 +243,9 @@ class _Any:
                     reasons.append(str(error))
             if self._leaves:
                 return value
-        within = [reason for reason in reasons if reason.startswith("item ")]
-        raise TypeError(within[-1]) if within else _refused(self._annotation, value)
+        # Of a kind that would be taken, what is wrong with it says more than which kinds are.
+        wrong = [reason for reason in reasons if reason.startswith("item ") or reason.endswith(_UNFIT)]
+        raise TypeError(wrong[-1]) if wrong else _refused(self._annotation, value)
 
 
 number = _Any("a number", [whole, real])
@@ -263,7 +274,8 @@ def _conversion(annotation: str, names: Mapping[str, Any]) -> Conversion | None:
         found = [names.get(part) for part in parts]
         classes = tuple(kind for kind in found if isinstance(kind, type) and not isinstance(kind, enum.EnumMeta))
         taken = [one or _class(part, names) for part, one in zip(parts, conversions, strict=True)]
-        return _Any(annotation, taken, (*classes, types.NoneType) if "None" in parts else classes)
+        called = "a path" if set(parts) == {"str", "os.PathLike[str]"} else annotation
+        return _Any(called, taken, (*classes, types.NoneType) if "None" in parts else classes)
     (part,) = parts
     if part in _PLAIN:
         return _PLAIN[part]

@@ -48,26 +48,29 @@ class MergedAxisDistr(Concrete):
 
     @property
     def merged_axis(self) -> list[int]:
-        """The axes."""
+        """The axes, numbers of stored extents, the first slowest. A new list."""
         return list(self._axes)
 
     def setMergedAxis(self, merged_axis: Sequence[int]) -> Self:
-        """Set the axes."""
+        """Set the axes, numbers of stored extents. The elements stay: `TensorType.validate` says whether they fit. Returns
+        the object itself."""
         self._axes = [int(axis) for axis in merged_axis]
         return self
 
     @property
     def valid_mask(self) -> list[bool]:
-        """Whether each element is valid. Raises Error if there are more than 16 million."""
+        """Whether each element is valid, in a new list of bool. Raises Error if there are more than 2^24: `allSections` has
+        them in short."""
         return list(self._mask)
 
     @property
     def uvalue(self) -> DistrUnvalidValue:
-        """What padding holds."""
+        """What padding holds: ``ZERO`` at first, ``NONE`` for anything; ``NONE``, too, if a file does not say it, as those
+        before 3.31."""
         return DistrUnvalidValue.NONE if self._fill is None else self._fill
 
     def setUValue(self, uvalue: DistrUnvalidValue) -> Self:
-        """Set what padding holds."""
+        """Set what padding is said to hold. Data stay as they are."""
         self._fill = DistrUnvalidValue(uvalue)
         return self
 
@@ -83,7 +86,10 @@ class MergedAxisDistr(Concrete):
         valid: bool | None = None,
         other_valid_mask: Iterable[bool] = (),
     ) -> Self:
-        """Add elements that all are valid or all are not, or elements one by one. Raises Error if there are less than 0."""
+        """Add elements behind the others: a number that all are valid or all are not, or one by one as a list of bool.
+
+        Raises Error if the number is negative, TypeError if it is not said whether they are valid.
+        """
         if not isinstance(element_num, int):
             more: Iterable[tuple[int, bool]] = ((1, bool(one)) for one in (*element_num, *other_valid_mask))
         elif valid is None:
@@ -109,15 +115,18 @@ class MergedAxisDistr(Concrete):
         return self
 
     def setValid(self, start: int, end: int) -> Self:
-        """Mark the elements from `start` up to, not including, `end` as valid. Raises Error if there are none such."""
+        """Mark the elements from `start` up to, not including, `end` as valid. Raises Error unless 0 ≤ `start` ≤ `end` ≤
+        `totalNum`."""
         return self._mark(start, end, True)
 
     def setUnvalid(self, start: int, end: int) -> Self:
-        """Mark the elements from `start` up to, not including, `end` as padding. Raises Error if there are none such."""
+        """Mark the elements from `start` up to, not including, `end` as padding. Raises Error unless 0 ≤ `start` ≤ `end` ≤
+        `totalNum`."""
         return self._mark(start, end, False)
 
     def allSections(self) -> list[tuple[int, int, bool]]:
-        """Return the sections: first element, first one behind, whether they are valid."""
+        """Return the sections in order: first element, first one behind, whether they are valid. Neighbours differ, and none
+        is empty."""
         sections = []
         place = 0
         for count, valid in self._mask.pairs:
@@ -126,15 +135,15 @@ class MergedAxisDistr(Concrete):
         return sections
 
     def validSections(self) -> list[tuple[int, int]]:
-        """Return the sections of valid elements."""
+        """Return the sections of valid elements in order: first element, first one behind."""
         return [(start, end) for start, end, valid in self.allSections() if valid]
 
     def unvalidSections(self) -> list[tuple[int, int]]:
-        """Return the sections of padding."""
+        """Return the sections of padding in order: first element, first one behind."""
         return [(start, end) for start, end, valid in self.allSections() if not valid]
 
     def totalNum(self) -> int:
-        """Return the number of elements."""
+        """Return the number of elements, valid ones and padding: the product of the axes' extents."""
         return self._mask.total
 
     def totalValidNum(self) -> int:
@@ -146,7 +155,8 @@ class MergedAxisDistr(Concrete):
         return sum(count for count, valid in self._mask.pairs if not valid)
 
     def isValid(self, index: int) -> bool:
-        """Return whether an element is valid. Raises Error if there is none of that number."""
+        """Return whether an element is valid; negative numbers count from the end. Raises Error if there is none of that
+        number."""
         return self._mask.at(index)
 
     def _json(self) -> str:

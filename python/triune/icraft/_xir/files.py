@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from triune import _native
 from triune._files import DATA_LIMIT, TEXT_LIMIT, opened, read, replaced
-from triune._kinds import ICRAFT, ONNX, UNKNOWN, kind_of_bytes
+from triune._kinds import FLAT, ICRAFT, UNKNOWN, kind_of_bytes
 from triune.errors import FileError
 from triune.icraft._xir.conversions import bind_members
 from triune.icraft._xir.errors import Error, XirWarning, native_errors
@@ -200,11 +200,10 @@ class FileForms:
         try:
             text, places = _native.xir_read_flat(data)
         except _native.Error as error:
-            # The form has no magic bytes; what cannot be read may be another one.
             kind = kind_of_bytes(data[:4096])
             if kind is ICRAFT:
                 raise Error(f"{where}: it is a network in JSON: CreateFromJsonFile reads it") from None
-            if kind not in (UNKNOWN, ONNX):
+            if kind not in (FLAT, UNKNOWN):
                 cure = kind.cure.format(path=where)
                 raise Error(f"{where}: expected a network in FlatBuffers form, got {kind.what}: {cure}") from None
             raise Error(f"{where}: {error}") from None
@@ -241,7 +240,11 @@ class FileForms:
         _attach(self, data, os.fspath(file_path), calc_md5, lazy=True)
 
     def loadParams(self: Network, stream: BinaryIO | io.BytesIO, calc_md5: bool = True) -> None:  # type: ignore[misc]
-        """Read the data of all parameters from a stream, from where it stands, as `loadParamsFromFile` does."""
+        """Read the data of all parameters from a binary stream, from where it stands to its end, as `loadParamsFromFile`
+        does.
+
+        Raises Error if that is not the network's size (`params_bytes`), or has not what the network needs.
+        """
         data = stream.read()
         _check_size(self, len(data), "the stream")
         _attach(self, data, "the stream", calc_md5, lazy=False)
@@ -344,6 +347,7 @@ def _attach(network: Network, data: Any, where: str, calc_md5: bool, lazy: bool)
     """Give each parameter its bytes. Raises Error, and changes nothing, if the file has not what the network needs."""
     raw = _Raw(data, where, network._params_md5 if calc_md5 else None)
     places = _table(data, where)
+    entries = {number: entry for entry, number in enumerate(places)}
     sources: list[tuple[Params, _Slice]] = []
     used = len(_MAGIC) + _COUNT.size + _ENTRY.size * len(places) if places else 0
     for params in network._params():
@@ -367,7 +371,7 @@ def _attach(network: Network, data: Any, where: str, calc_md5: bool, lazy: bool)
     if not lazy:
         raw.check()
     for params, source in sources:
-        params._source, params._lazy = source, lazy
+        params._source, params._lazy, params._entry = source, lazy, entries[params._v_id]
 
 
 def _table(data: Any, where: str) -> dict[int, tuple[int, int]]:
@@ -390,9 +394,9 @@ def _table(data: Any, where: str) -> dict[int, tuple[int, int]]:
 
 
 def _pieces(network: Network) -> Iterator[Any]:
-    """Yield the RAW file in pieces. Raises Error if data are missing."""
+    """Yield the RAW file in pieces, in the order of the one that was read. Raises Error if data are missing."""
     written: list[tuple[int, Any]] = []
-    for params in network._params():
+    for params in sorted(network._params(), key=lambda one: one._entry):
         if params._source is None:
             if params._allow_no_data:
                 continue

@@ -25,30 +25,34 @@ class Data(ObjectRef):
 
     @property
     def dtype(self) -> DataType:
-        """What it is."""
+        """What it is: of a value mostly a `TensorType`, of a number a scalar's type."""
         return self._dtype
 
     def setDType(self, arg0: DataType) -> Self:
-        """Set what it is."""
+        """Set what it is. Numbers and data stay: nothing is converted or checked."""
         self._dtype = needed(DataType, arg0, "setDType")
         return self
 
     @property
     def mtype(self) -> MemType:
-        """Where it lies."""
+        """Where it lies: in the host's memory unless something else is said."""
         return self._mtype
 
     def setMType(self, arg0: MemType) -> Self:
-        """Set where it lies."""
+        """Set where it lies. Nothing is moved."""
         self._mtype = needed(MemType, arg0, "setMType")
         return self
 
     def storageBytes(self) -> int:
-        """Return the bytes that it takes in memory: each element a power of two of them."""
+        """Return the bytes that it takes in memory, each element the next power of two of them: 4 for two elements of 12
+        bits.
+
+        `DataType.bytes` says how few they could be. Raises Error if an extent is not known.
+        """
         return self._dtype.numElements() * self._dtype._element()._stored_bytes()
 
     def storageBits(self) -> int:
-        """Return the bits that it takes in memory: each element a power of two of bytes."""
+        """Return the bits that it takes in memory: 8 · `storageBytes`. Raises Error if an extent is not known."""
         return self.storageBytes() * 8
 
 
@@ -72,7 +76,7 @@ class ScalarImm(Data):
         raise TypeError(f"ScalarImm() takes a number, not {type(arg0).__name__}")
 
     def scalarType(self) -> ScalarType:
-        """Return the number's type."""
+        """Return the number's type: ``@sint(64)``, ``@fp(64)`` or ``@bool`` unless another was given."""
         return self._dtype._element()
 
     def _set(self, value: Any, dtype: ScalarType | MemType | None, mtype: MemType | None, default: ScalarType) -> None:
@@ -102,7 +106,7 @@ class IntImm(ScalarImm, Concrete):
     def __init__(
         self, value: int | ObjectRef, dtype: ScalarType | MemType | None = None, mtype: MemType | None = None
     ) -> None:
-        """Take the number, its type and where it lies. Raises Error if it does not fit 64 bits."""
+        """Take the number, its type and where it lies. Raises TypeError unless it is from -2^63 to 2^64-1."""
         if isinstance(value, ObjectRef) or int(value) != value:
             raise TypeError(short(f"IntImm() takes a whole number, not {value!r}"))
         if not -(1 << 63) <= value < 1 << 64:
@@ -114,7 +118,7 @@ class IntImm(ScalarImm, Concrete):
 
     @property
     def value(self) -> int:
-        """The number."""
+        """The number, from -2^63 to 2^64-1, whatever type was given with it."""
         return int(self._value)
 
     def __int__(self) -> int:
@@ -155,7 +159,7 @@ class FloatImm(ScalarImm, Concrete):
 
     @property
     def value(self) -> float:
-        """The number."""
+        """The number, in double precision, whatever type was given with it."""
         return float(self._value)
 
     def __float__(self) -> float:

@@ -38,7 +38,7 @@ class AxisName(Concrete):
 
     @property
     def name(self) -> str:
-        """The character."""
+        """The character: N, L, H, W, D, C, I, O or ``*``, in lower case that of an `AxisUnit`."""
         return self._name
 
     def _text(self) -> str:
@@ -63,7 +63,7 @@ class AxisUnit(AxisName):
         self.setUnit(unit)
 
     def setUnit(self, unit: int) -> Self:
-        """Set the length. Raises Error if it is negative."""
+        """Set the length, in elements. Raises Error if it is negative."""
         if unit < 0:
             raise Error(f"AxisUnit {self._name!r}: the length {unit} is negative")
         self._unit = unit
@@ -71,7 +71,7 @@ class AxisUnit(AxisName):
 
     @property
     def unit(self) -> int:
-        """The length."""
+        """The length in elements: 32 of ``c32``."""
         return self._unit
 
     def _text(self) -> str:
@@ -137,34 +137,34 @@ class Layout(Concrete):
 
     @staticmethod
     def Default(size: int = 0) -> Layout:
-        """Return a layout of `size` axes that nobody cares about."""
+        """Return a layout of `size` axes that nobody cares about: ``***`` of 3."""
         made = Layout._new()
         made._axes = [_axis("*", 0) for _ in range(size)]
         return made
 
     @staticmethod
     def NHWC() -> Layout:
-        """Return ``NHWC``."""
+        """Return ``NHWC``; a new object each time."""
         return _of("NHWC")
 
     @staticmethod
     def NCHW() -> Layout:
-        """Return ``NCHW``."""
+        """Return ``NCHW``; a new object each time."""
         return _of("NCHW")
 
     @staticmethod
     def HWIO() -> Layout:
-        """Return ``HWIO``."""
+        """Return ``HWIO``, the layout of weights of convolutions; a new object each time."""
         return _of("HWIO")
 
     @staticmethod
     def OIHW() -> Layout:
-        """Return ``OIHW``."""
+        """Return ``OIHW``, the layout of weights as ONNX and PyTorch have it; a new object each time."""
         return _of("OIHW")
 
     @staticmethod
     def CheckAxisNameUpper(c: str) -> bool:
-        """Return whether the axis is written in upper case."""
+        """Return whether a character is an axis in upper case: one of N, L, H, W, D, C, I and O. ``*`` is none."""
         return c in _OUTER and c != "*"
 
     # ---- the builder: each adds an axis, except a lower-case one without a length, which returns the length
@@ -174,7 +174,8 @@ class Layout(Concrete):
         return self
 
     def N(self) -> Self:
-        """Add the batch."""
+        """Add the batch, behind the other axes. Returns the layout itself, as all that add do: ``Layout.Default().N().C()``
+        is ``NC``."""
         return self._add(AxisName("N"))
 
     def L(self) -> Self:
@@ -226,7 +227,10 @@ class Layout(Concrete):
     @overload
     def n(self) -> int: ...
     def n(self, unit: int | None = None) -> Self | int:
-        """Add the inner part of the batch, or return its length. Raises Error if there is none."""
+        """Add the inner part of the batch, `unit` elements long; without `unit` return its length.
+
+        Raises Error without `unit` if there is none, with it if it is negative.
+        """
         return self._inner("n", unit)
 
     @overload
@@ -234,7 +238,7 @@ class Layout(Concrete):
     @overload
     def l(self) -> int: ...  # noqa: E743
     def l(self, unit: int | None = None) -> Self | int:  # noqa: E743 - the vendor's name
-        """Add the inner part of the sequence, or return its length. Raises Error if there is none."""
+        """Add the inner part of the sequence, `unit` elements long; without `unit` return its length. Raises as `n` does."""
         return self._inner("l", unit)
 
     @overload
@@ -242,7 +246,7 @@ class Layout(Concrete):
     @overload
     def h(self) -> int: ...
     def h(self, unit: int | None = None) -> Self | int:
-        """Add the inner part of the height, or return its length. Raises Error if there is none."""
+        """Add the inner part of the height, `unit` elements long; without `unit` return its length. Raises as `n` does."""
         return self._inner("h", unit)
 
     @overload
@@ -250,7 +254,7 @@ class Layout(Concrete):
     @overload
     def w(self) -> int: ...
     def w(self, unit: int | None = None) -> Self | int:
-        """Add the inner part of the width, or return its length. Raises Error if there is none."""
+        """Add the inner part of the width, `unit` elements long; without `unit` return its length. Raises as `n` does."""
         return self._inner("w", unit)
 
     @overload
@@ -258,7 +262,7 @@ class Layout(Concrete):
     @overload
     def d(self) -> int: ...
     def d(self, unit: int | None = None) -> Self | int:
-        """Add the inner part of the depth, or return its length. Raises Error if there is none."""
+        """Add the inner part of the depth, `unit` elements long; without `unit` return its length. Raises as `n` does."""
         return self._inner("d", unit)
 
     @overload
@@ -266,7 +270,7 @@ class Layout(Concrete):
     @overload
     def c(self) -> int: ...
     def c(self, unit: int | None = None) -> Self | int:
-        """Add the inner part of the channels, or return its length. Raises Error if there is none."""
+        """Add the inner part of the channels, `unit` elements long; without `unit` return its length. Raises as `n` does."""
         return self._inner("c", unit)
 
     @overload
@@ -274,7 +278,8 @@ class Layout(Concrete):
     @overload
     def i(self) -> int: ...
     def i(self, unit: int | None = None) -> Self | int:
-        """Add the inner part of the input channels, or return its length. Raises Error if there is none."""
+        """Add the inner part of the input channels, `unit` elements long; without `unit` return its length. Raises as `n`
+        does."""
         return self._inner("i", unit)
 
     @overload
@@ -282,22 +287,23 @@ class Layout(Concrete):
     @overload
     def o(self) -> int: ...
     def o(self, unit: int | None = None) -> Self | int:
-        """Add the inner part of the output channels, or return its length. Raises Error if there is none."""
+        """Add the inner part of the output channels, `unit` elements long; without `unit` return its length. Raises as `n`
+        does."""
         return self._inner("o", unit)
 
     # ---- questions and changes
 
     @property
     def axis_names(self) -> list[AxisName]:
-        """The axes."""
+        """The axes from the outermost in, `AxisUnit` those that are inner parts. A new list; the axes are the layout's own."""
         return list(self._axes)
 
     def numAxis(self) -> int:
-        """Return the number of axes."""
+        """Return the number of axes, inner parts counted: 5 of ``NHWCc32``."""
         return len(self._axes)
 
     def isDefault(self) -> bool:
-        """Return whether nobody cares about any axis."""
+        """Return whether nobody cares about any axis: all are ``*``, or there are none."""
         return all(axis.name == "*" for axis in self._axes)
 
     def has(self, c: str) -> bool:
@@ -326,7 +332,10 @@ class Layout(Concrete):
         return None
 
     def getAxisCharName(self, index: int) -> str:
-        """Return the character of an axis. Raises Error if there is none."""
+        """Return the character of an axis, in lower case that of an inner part; negative numbers count from the innermost.
+
+        Raises Error if there is none of that number.
+        """
         return self._axes[self._place(index)]._name
 
     def __getitem__(self, index: int) -> AxisName:
@@ -339,25 +348,30 @@ class Layout(Concrete):
         return index % len(self._axes)
 
     def swapAxis(self, left_index: int, right_index: int) -> Self:
-        """Exchange two axes. Raises Error if there is none of that number."""
+        """Exchange two axes in place; negative numbers count from the innermost. Raises Error if there is none of that
+        number."""
         left, right = self._place(left_index), self._place(right_index)
         self._axes[left], self._axes[right] = self._axes[right], self._axes[left]
         return self
 
     def eraseAxis(self, index: int) -> Self:
-        """Take out an axis. Raises Error if there is none of that number."""
+        """Take out an axis in place; negative numbers count from the innermost. Raises Error if there is none of that number."""
         del self._axes[self._place(index)]
         return self
 
     def insertAxis(self, index: int, axis_name: AxisName) -> Self:
-        """Put in an axis before the one of that number. Raises Error if the number is out of range."""
+        """Put in an axis before number `index`, which may be the number behind the last; negative numbers count from the
+        innermost.
+
+        Raises Error if the number is out of range.
+        """
         if not -len(self._axes) <= index <= len(self._axes):
             raise Error(f"layout {self.toString()} has {len(self._axes)} axes: none can be put in at {index}")
         self._axes.insert(index, axis_name)
         return self
 
     def toString(self) -> str:
-        """Return the text, such as ``NCHWc32``."""
+        """Return the text, such as ``NCHWc32``: what the constructor takes; empty without axes."""
         return "".join(axis._text() for axis in self._axes)
 
     def _json(self) -> str:

@@ -104,17 +104,17 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
 
     @property
     def name(self) -> str:
-        """The name."""
+        """The name, as in the file's ``name``. It need not be the file's own."""
         return self._name
 
     def setName(self, name: str) -> Self:
-        """Set the name."""
+        """Set the name. Returns the network itself, as all setters do."""
         self._name = name
         return self
 
     @property
     def framework_kind(self) -> Framework:
-        """What it comes from. Raises Error if a file names something unknown."""
+        """What it comes from, a `Framework`. Raises Error if a file names something unknown, which is written again as it is."""
         if not isinstance(self._framework_kind, Framework):
             raise Error(
                 f"{self._named()}: framework_kind {self._framework_kind!r} is none of {list(Framework.__members__)}"
@@ -123,27 +123,30 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
 
     @property
     def framework_version(self) -> str:
-        """The version of what it comes from."""
+        """The version of what it comes from, as a text: ``2.9``."""
         return self._framework_version
 
     @property
     def icraft_version(self) -> str:
-        """The version of the tools that wrote it."""
+        """The version of the tools that wrote it, as a text; of a new one ``v3.33.1``."""
         return self._icraft_version
 
     @property
     def icraft_xir_version(self) -> str:
-        """The version of the format."""
+        """The version of the format, as a text; of a new one ``3.33.1.0``."""
         return self._icraft_xir_version
 
     @property
     def params_bytes(self) -> int:
-        """The size of the file of parameters in bytes, as of the last time it was read or written."""
+        """The size of the file of parameters in bytes, as of the last time it was read or written; 0 of a new network."""
         return self._params_bytes
 
     @property
     def params_md5(self) -> str:
-        """The digest of the file of parameters, as of the last time it was read or written; empty if it was not computed."""
+        """The MD5 digest of the file of parameters, 32 hexadecimal digits, as of the last time it was read or written.
+
+        Empty if it was left out (`calc_md5`); of a new network that of no bytes, ``d41d8cd98f00b204e9800998ecf8427e``.
+        """
         return self._params_md5
 
     # ---- numbers
@@ -156,7 +159,7 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
         if op_id < 0:
             raise Error(f"{self._named()}: {op_id} is no number for an operation; it starts at 0")
         if op_id in self._index().place:
-            raise Error(f"{self._named()} has an operation of number {op_id} already")
+            raise Error(f"{self._named()} has an operation of number {op_id} already; {self._next_op} is free")
         self._next_op = max(self._next_op, op_id + 1)
 
     def _check_value_id(self, value: Value, v_id: int) -> None:
@@ -164,7 +167,7 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
             raise Error(f"{self._named()}: {v_id} is no number for a value; it starts at 0")
         found = self._index().values.get(v_id)
         if found is not None and found is not value:
-            raise Error(f"{self._named()} has a value of number {v_id} already")
+            raise Error(f"{self._named()} has a value of number {v_id} already; {self._next_value} is free")
         self._next_value = max(self._next_value, v_id + 1)
 
     def _number(self, values: Iterable[Value]) -> None:
@@ -189,17 +192,25 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
     def addOp(self, op: Operation) -> Self:
         """Add an operation behind the others, and infer its outputs if it has none and the operator has a rule.
 
-        It and its values get numbers unless they have some. Raises Error if it is null, in a network already, an `Input` that
-        is not the first or something else that is, without inputs, or if a number is taken.
+        It and its values get numbers unless they have some, as copies do (`clone`); of ``setId(-1)`` they have none. Returns the
+        network itself, as all that change it do.
+
+        Raises Error if it is null, in a network already, an `Input` that is not the first or something else that is, without
+        inputs, if a number is taken, or its inputs and attributes do not fit; TypeError if it is no operation.
         """
         return self.insertOp(len(self._ops), op)
 
     def insertOpById(self, op_id: int, op: Operation) -> Self:
-        """Insert an operation before the one of that number. Raises Error as `addOp` does, or if there is none."""
+        """Insert an operation before the one of that number. Raises Error as `addOp` does, or if there is none of that
+        number."""
         return self.insertOp(self.getOpIndexById(op_id), op)
 
     def insertOp(self, op_index: int, op: Operation) -> Self:
-        """Insert an operation at a place. Raises Error as `addOp` does, or if the place is out of range."""
+        """Insert an operation so that it becomes number `op_index` in execution order; the number of operations adds it
+        behind them.
+
+        Raises Error as `addOp` does, or if the place is out of range, as a negative one is.
+        """
         if not 0 <= op_index <= len(self._ops):
             raise Error(f"{self._named()} has {len(self._ops)} operations: none can be inserted at {op_index}")
         self._check_free(op)
@@ -241,30 +252,40 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
             raise Error(f"{self._named()}: {op._called()} is in {where}")
 
     def removeOpById(self, op_id: int) -> Self:
-        """Take out an operation. What it made stays an input of whoever takes it. Raises Error if there is none."""
+        """Take out an operation by its number. What it made stays an input of whoever takes it: `validate` refuses that until
+        it is replaced.
+
+        Raises Error if there is none of that number.
+        """
         op = self._ops.pop(self.getOpIndexById(op_id))
         op._network = None
         self._touch()
         return self
 
     def removeOpsById(self, op_ids: Iterable[int]) -> Self:
-        """Take out operations as `removeOpById` does."""
+        """Take out operations by their numbers, as `removeOpById` does. If one number is of none, Error is raised and nothing
+        is taken out."""
         for op in self.getOpsById(op_ids):
             self.removeOpById(op._op_id)
         return self
 
     def removeOp(self, f: Callable[[Operation], bool]) -> Self:
-        """Take out all operations of which a function says so."""
+        """Take out all operations of which a function says so, as `removeOpById` does. It is asked once of each, before the
+        first goes."""
         for op in [op for op in self._ops if f(op)]:
             self.removeOpById(op._op_id)
         return self
 
     def replaceOp(self, src: Operation, dest: Operation) -> Self:
-        """Put an operation in the place of another. Who took what that made still does. Raises Error as `insertOp` does."""
+        """Put an operation in the place of another, whose connections stay as they are: who took its outputs still does.
+
+        `replaceOpKeepUses` moves them. Raises Error as `insertOp` does, or if `src` is not of this network; the network stays
+        as it was then.
+        """
         return self.replaceOpById(self._own(src)._op_id, dest)
 
     def replaceOpById(self, op_id: int, op: Operation) -> Self:
-        """Put an operation in the place of another, as `replaceOp` does."""
+        """Put an operation in the place of the one of that number, as `replaceOp` does; that one itself changes nothing."""
         place = self.getOpIndexById(op_id)
         gone = self._ops[place]
         if op is gone:
@@ -289,7 +310,8 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
         return self.replaceOpByIdKeepUses(self._own(src)._op_id, dest)
 
     def replaceOpByIdKeepUses(self, op_id: int, op: Operation) -> Self:
-        """Put an operation in the place of another, as `replaceOpKeepUses` does."""
+        """Put an operation in the place of the one of that number, as `replaceOpKeepUses` does; that one itself changes
+        nothing."""
         gone = self.getOpById(op_id)
         if op is gone:
             return self
@@ -329,11 +351,14 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
     # ---- connections
 
     def getUsesInfo(self, v: Value) -> ValueUsesInfo:
-        """Return the operations that take a value, each with which of its inputs it is."""
+        """Return the operations that take a value, in execution order, each with a set of its inputs (from 0) that it is.
+
+        The value is known by its number; one that nobody takes, or that is of no network, has an empty list.
+        """
         return [(op, set(places)) for op, places in self._index().uses.get(v._v_id, ())]
 
     def getUsesInfoExceptMatch(self, v: Value, match: Mapping[OpPattern, Operation]) -> ValueUsesInfo:
-        """Return the same as `getUsesInfo`, without the operations of a match."""
+        """Return the same as `getUsesInfo`, without the operations of a match (`search`)."""
         matched = {id(op) for op in match.values()}
         return [use for use in self.getUsesInfo(v) if id(use[0]) not in matched]
 

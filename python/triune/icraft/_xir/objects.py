@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
+from triune._masked import MASKED, is_masked
 from triune._text import short
 from triune.icraft._xir.conversions import Unpicklable, bind_members, placed
 from triune.icraft._xir.errors import InternalError
@@ -146,11 +147,12 @@ class ObjectRef(Unpicklable, metaclass=_Handle):
     # ---- identity
 
     def defined(self) -> bool:
-        """Return whether there is an object behind the handle."""
+        """Return whether there is an object behind the handle. Anything else that is asked of a null handle raises
+        InternalError."""
         return not self._undefined
 
     def same_as(self, arg0: ObjectRef) -> bool:
-        """Return whether both are handles on one object; all null handles are the same."""
+        """Return whether both are handles on one object; all null handles are the same. ``==`` compares structure instead."""
         return self is arg0 or (not self.defined() and not arg0.defined())
 
     def use_count(self) -> int:
@@ -159,16 +161,17 @@ class ObjectRef(Unpicklable, metaclass=_Handle):
         return sys.getrefcount(self) - 1 if self.defined() else 0
 
     def unique(self) -> bool:
-        """Return whether the caller's is the only reference, as `use_count` has it."""
+        """Return whether the caller's is the only reference, as `use_count` has it; False of a null handle."""
         # A method's own `self` is a reference more than the caller sees.
         return self.defined() and sys.getrefcount(self) <= 3
 
     def typeKey(self) -> str:
-        """Return the name of the object's class as the vendor has it, such as ``icraft::xir::InputNode``."""
+        """Return the name of the object's class as the vendor has it, such as ``icraft::xir::InputNode``; ``Object`` of a
+        null handle."""
         return self.type_key if self.defined() else ObjectRef.type_key
 
     def type_is(self, arg0: type) -> bool:
-        """Return whether the object is of the class, or of one that derives from it."""
+        """Return whether the object is of the class, or of one that derives from it; False of a null handle."""
         return self.defined() and isinstance(self, arg0)
 
     def is_type(self, arg0: type) -> bool:
@@ -194,6 +197,9 @@ class ObjectRef(Unpicklable, metaclass=_Handle):
 
     def clone(self, depth: int = 1) -> Self:
         """Return a copy; its own parts are copied `depth` levels down, and shared below.
+
+        A copy is in no network. It keeps its number, and an operation's those of its outputs: to add it beside the original,
+        ``setId(-1)`` of each lets the network give free ones.
 
         Raises InternalError of a null handle.
         """
@@ -240,7 +246,7 @@ class Concrete(ObjectRef):
 
     @classmethod
     def Init(cls) -> Self:
-        """Return a new object, not null, with the class's defaults."""
+        """Return a new object, not null, with the class's defaults. ``Class()`` without arguments is a null handle instead."""
         handle = cls._new()
         handle._set_defaults()
         return handle
@@ -294,7 +300,25 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return plain_float(value)
     name = getattr(value, "_json_name", None)
-    return name if name is not None else int(value)
+    return name if name is not None else operator.index(value)
+
+
+def held(value: Any) -> Any:
+    """Return a value as an attribute holds it: Python's own numbers, lists and dictionaries, enumerations and objects.
+
+    Raises TypeError of anything else.
+    """
+    if value is None or isinstance(value, str | bool | int | float | ObjectRef) or hasattr(value, "_json_name"):
+        return value
+    if isinstance(value, list | tuple):
+        return [held(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): held(item) for key, item in value.items()}
+    if is_masked(value):
+        raise TypeError(MASKED)
+    if hasattr(value, "tolist"):  # numpy's arrays and scalars, and what is like them
+        return held(value.tolist())
+    raise TypeError(f"give a number, str, list, dict or ObjectRef, not {type(value).__name__}")
 
 
 def compact(document: Any) -> str:
@@ -393,7 +417,7 @@ class Map(ObjectRef):
         return key in self._items
 
     def keys(self) -> Iterable[str]:
-        """Return the keys."""
+        """Return the keys, which are str, in the order in which they were given."""
         return self._items.keys()
 
 
@@ -420,6 +444,10 @@ def from_plain(value: Any) -> ObjectRef:
         return Array(value)
     if isinstance(value, Mapping):
         return Map(value)
+    if is_masked(value):
+        raise TypeError(MASKED)
+    if hasattr(value, "tolist"):
+        return from_plain(value.tolist())
     raise TypeError(
         f"{type(value).__name__} cannot be an object of a network: give a number, str, list, dict or ObjectRef"
     )

@@ -15,7 +15,7 @@ from triune.icraft._xir.attributes import Attr, json_name
 from triune.icraft._xir.binding import Form, fits, shown
 from triune.icraft._xir.enums import VendorEnum
 from triune.icraft._xir.errors import Error, InternalError
-from triune.icraft._xir.objects import Concrete, ObjectRef, needed, plain, whole_number
+from triune.icraft._xir.objects import Concrete, ObjectRef, held, needed, plain, whole_number
 from triune.icraft._xir.places import CompileTarget, HostTarget
 from triune.icraft._xir.types import TensorType
 from triune.icraft._xir.values import Params, Tagged, Value
@@ -100,7 +100,11 @@ class Operation(Tagged, Concrete):
     def Create(arg0: str, arg1: str = "") -> Operation:
         """Return an operation of a type key, such as ``icraft::xir::ReLU`` or ``customop::ImageMake``, with no inputs yet.
 
-        The vendor loads a custom operator's library, `arg1`, for its rules; nothing here needs it, and it is not opened.
+        A ``Node`` at the key's end may be left out. Of Icraft's own operators the class with its attributes' defaults comes
+        back, of any other an `Operation` with none. The vendor loads a custom operator's library, `arg1`, for its rules;
+        nothing here needs it, and it is not opened.
+
+        Raises Error if the key is empty.
         """
         key = arg0.removesuffix("Node")
         operator = OPERATORS.get(key, Operation)
@@ -112,7 +116,7 @@ class Operation(Tagged, Concrete):
         return operation
 
     def typeKey(self) -> str:
-        """Return the type key, such as ``icraft::xir::Conv2dNode`` or ``customop::ImageMakeNode``."""
+        """Return the type key, ``Node`` at its end: ``icraft::xir::Conv2dNode`` or ``customop::ImageMakeNode``."""
         return f"{self._key}Node" if self._key else super().typeKey()
 
     def _called(self) -> str:
@@ -149,17 +153,21 @@ class Operation(Tagged, Concrete):
         return self._name
 
     def setName(self, name: str) -> Self:
-        """Set the name."""
+        """Set the name, which need not be unique. Returns the operation itself, as all setters do that return one."""
         self._name = name
         return self
 
     @property
     def op_id(self) -> int:
-        """The number: unique in a network, -1 before a network gives one."""
+        """The number: 0 or more and unique in a network, -1 before a network gives one."""
         return self._op_id
 
     def setId(self, op_id: int) -> Self:
-        """Set the number. Raises Error if an operation of the network has it already."""
+        """Set the number, 64 bits; outside of a network any. Networks give later operations numbers above it.
+
+        Raises Error if the operation is in a network and the number negative or another operation's, TypeError if it does not
+        fit 64 bits.
+        """
         op_id = whole_number(op_id)
         if self._network is not None and op_id != self._op_id:
             self._network._check_op_id(op_id)
@@ -169,22 +177,27 @@ class Operation(Tagged, Concrete):
 
     @property
     def compile_target(self) -> CompileTarget:
-        """What runs it."""
+        """What runs it: a `HostTarget` at first."""
         return self._compile_target
 
     def setCompileTarget(self, target: CompileTarget) -> Self:
-        """Set what runs it."""
+        """Set what runs it: the host, an accelerator, an FPGA, or something of the user's.
+
+        `Network.validate` asks that hardware operations be for the network's accelerator. Raises TypeError if it is no
+        `CompileTarget`.
+        """
         self._compile_target = needed(CompileTarget, target, "Operation.setCompileTarget")
         return self
 
     def isActivate(self) -> bool:
-        """Return whether it is an activation function."""
+        """Return whether it is an activation function, such as ReLU or Sigmoid: it says so of its class, of custom operators
+        False."""
         return self._activation
 
     # ---- attributes
 
     def attrs(self) -> dict[str, Any]:
-        """Return all attributes by name, in a new dictionary: `setAttr` changes one."""
+        """Return all attributes by name, in a new dictionary: `setAttr` changes one. Values in it are the operation's own."""
         return dict(self._attributes)
 
     def hasAttr(self, arg0: str, *value: Any) -> bool:
@@ -205,7 +218,8 @@ class Operation(Tagged, Concrete):
         return bool(found == given)
 
     def getAttr(self, arg0: str) -> Any:
-        """Return an attribute. Raises Error if there is none of that name."""
+        """Return an attribute, of the type that the class's docstring says. Raises Error, with those that there are, if it
+        has none of that name."""
         if arg0 not in self._attributes:
             raise Error(
                 f"{self._called()} has no attribute {arg0!r}; it has {', '.join(sorted(self._attributes)) or 'none'}"
@@ -216,16 +230,15 @@ class Operation(Tagged, Concrete):
         """Set an attribute, converted as an argument of the operator's class would be.
 
         Raises Error if the operator has none of that name, TypeError if the value is of another kind. An operation of a class
-        that is not known takes any.
+        that is not known takes numbers, strings, lists, dictionaries and objects; numpy's become Python's.
         """
         attribute = self._table.get(key)
         if attribute is None and type(self) is not Operation and key not in self._attributes:
             raise Error(f"{self._called()} has no attribute {key!r}; it has {', '.join(sorted(self._table)) or 'none'}")
-        if attribute is not None:
-            try:
-                value = attribute.kind.convert(value)
-            except (TypeError, ValueError) as error:
-                raise TypeError(short(f"{self._called()}.{key}: {error}")) from None
+        try:
+            value = held(value) if attribute is None else attribute.kind.convert(value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(short(f"{self._called()}.{key}: {error}")) from None
         self._attributes[key] = value
         if self._network is not None:
             for params in self._constants():
@@ -233,12 +246,16 @@ class Operation(Tagged, Concrete):
             self._touch()
 
     def setAttrs(self, attrs: Mapping[str, Any]) -> None:
-        """Set attributes as `setAttr` does."""
+        """Set attributes one after the other, as `setAttr` does: those before one that is refused stay set."""
         for key, value in attrs.items():
             self.setAttr(key, value)
 
     def paramsAttrs(self, is_defined: bool = False) -> list[Params]:
-        """Return the parameters among the attributes; with `is_defined` only those that are not null."""
+        """Return the parameters among the attributes, those in lists included; with `is_defined` only those that are not
+        null.
+
+        Inputs are not among them: `paramsInputs` has those.
+        """
         values: Iterable[Any] = self._attributes.values()
         if self._table and len(self._attributes) == len(self._table):
             # Nothing but what the table has: it says where parameters can be.
@@ -256,12 +273,13 @@ class Operation(Tagged, Concrete):
         return found
 
     def checkBound(self) -> None:
-        """Raise Error if an attribute is out of its bounds."""
+        """Raise Error if an attribute is out of its bounds, such as a stride below 1; attributes of custom operators have
+        none."""
         for name, attribute in self._table.items():
             attribute.check(self._json_key(), self._attributes[name])
 
     def checkNull(self) -> None:
-        """Raise Error if an attribute is null that may not be."""
+        """Raise Error if an attribute is null that may not be: those whose type does not end in ``| None``."""
         for name, value in self._attributes.items():
             attribute = self._table.get(name)
             null = value is None or (isinstance(value, ObjectRef) and not value.defined())
@@ -272,15 +290,17 @@ class Operation(Tagged, Concrete):
 
     @property
     def inputs(self) -> list[Value]:
-        """The inputs."""
+        """The inputs in their order; one that is left out is missing at the end, or a null handle. A new list: `setInput`
+        changes one."""
         return list(self._inputs)
 
     def nonParamsInputs(self) -> list[Value]:
-        """Return the inputs that are made at run time."""
+        """Return the inputs that are made at run time, in their order; a null `Value` that stands for one left out is among
+        them."""
         return [value for value in self._inputs if not isinstance(value, Params)]
 
     def paramsInputs(self) -> list[Params]:
-        """Return the inputs that are known beforehand."""
+        """Return the inputs that are known beforehand, such as weights, in their order."""
         return [value for value in self._inputs if isinstance(value, Params)]
 
     def _admit(self, value: object) -> Value:
@@ -295,17 +315,24 @@ class Operation(Tagged, Concrete):
         return index % len(values)
 
     def setInputs(self, inputs: Iterable[Value]) -> Self:
-        """Set all inputs."""
+        """Set all inputs. An operation with one output stands for that.
+
+        In a network, parameters get numbers unless they have some. Raises TypeError of anything but values, Error if a
+        parameter's number is another value's in the network.
+        """
         self._inputs = [self._admit(value) for value in inputs]
         self._touch()
         return self
 
     def addInput(self, v: Value) -> Self:
-        """Add an input behind the others."""
+        """Add an input behind the others, as `insertInput` does."""
         return self.insertInput(len(self._inputs), v)
 
     def insertInput(self, index: int, v: Value) -> Self:
-        """Put in an input so that it becomes the one of that number. Raises Error if the number is out of range."""
+        """Put in an input so that it becomes number `index`; those from there on move back by one.
+
+        Raises Error unless `index` is from 0 to the number of inputs, TypeError if `v` is no value.
+        """
         if not 0 <= index <= len(self._inputs):
             raise Error(f"{self._called()} has {len(self._inputs)} inputs: none can be put in at {index}")
         self._inputs.insert(index, self._admit(v))
@@ -313,39 +340,50 @@ class Operation(Tagged, Concrete):
         return self
 
     def setInput(self, index: int, v: Value) -> Self:
-        """Set an input. Raises Error if there is none of that number."""
+        """Put a value in the place of an input; negative numbers count from the end. Raises Error if there is none of that
+        number."""
         self._inputs[self._place(index, "inputs", self._inputs)] = self._admit(v)
         self._touch()
         return self
 
     def connectInput(self, index: int, v: Value) -> None:
-        """Make a value the input of that number, a new one if it is the number behind the last. Raises Error beyond that."""
+        """Make a value input number `index`, a new one if that is the number behind the last; negative numbers count from the
+        end.
+
+        Raises Error beyond that.
+        """
         if index == len(self._inputs):
             self.addInput(v)
         else:
             self.setInput(index, v)
 
     def replaceInput(self, old_input: Value, new_input: Value) -> Self:
-        """Put a value in the place of another, everywhere among the inputs. Raises Error if that is none of them."""
+        """Put a value in the place of another, everywhere among the inputs. Raises Error if the other is none of them."""
         for index in self.getInputIndex(old_input):
             self.setInput(index, new_input)
         return self
 
     def removeInputById(self, v_id: int) -> Self:
-        """Take out an input, everywhere it is. Raises Error if there is none of that number."""
+        """Take out an input by its value's number (`Value.v_id`), everywhere it is; those behind it move up.
+
+        Raises Error if no input has that number.
+        """
         gone = self.getInputIndex(v_id)
         self._inputs = [value for index, value in enumerate(self._inputs) if index not in gone]
         self._touch()
         return self
 
     def clearInputs(self) -> Self:
-        """Take out all inputs."""
+        """Take out all inputs. The values stay what they are for others."""
         self._inputs = []
         self._touch()
         return self
 
     def getInputIndex(self, v: Value | int | None = None, v_id: int | None = None) -> set[int]:
-        """Return which inputs a value is, given itself or by its number. Raises Error if it is none."""
+        """Return which inputs a value is, counted from 0, given itself or by its number; a set, as it may be several.
+
+        A value is compared by identity, a number with `Value.v_id`. Raises Error if it is none of the inputs.
+        """
         v = v_id if v is None else v
         if not isinstance(v, Value | int):
             raise TypeError("getInputIndex() takes a value or its number")
@@ -363,7 +401,7 @@ class Operation(Tagged, Concrete):
 
     @property
     def outputs(self) -> list[Value]:
-        """The outputs."""
+        """The outputs in their order; empty until they are inferred or set. A new list: `setOutput` changes one."""
         return list(self._outputs)
 
     def __getitem__(self, arg0: int) -> Value:
@@ -393,12 +431,19 @@ class Operation(Tagged, Concrete):
         self._touch()
 
     def setOutputs(self, outputs: Iterable[Value]) -> Self:
-        """Set all outputs. What another operation makes so far is taken from it."""
+        """Set all outputs. What another operation makes so far is taken from it; in a network they get numbers unless they
+        have some.
+
+        Raises Error if one is a `Params` or its number is another value's in the network, TypeError if one is no value.
+        """
         self._bind_outputs(list(outputs))
         return self
 
     def setOutput(self, index: int, v: Value) -> Self:
-        """Set an output. Raises Error if there is none of that number."""
+        """Put a value in the place of an output, as `setOutputs` does; negative numbers count from the end.
+
+        Raises Error if there is none of that number.
+        """
         outputs = list(self._outputs)
         outputs[self._place(index, "outputs", outputs)] = v
         self._bind_outputs(outputs)
@@ -449,7 +494,7 @@ class Operation(Tagged, Concrete):
     # ---- its place in a network
 
     def isBoundToNetwork(self) -> bool:
-        """Return whether it is in a network."""
+        """Return whether it is in a network: `network` returns it then."""
         return self._network is not None
 
     def network(self) -> Network:
@@ -459,23 +504,39 @@ class Operation(Tagged, Concrete):
         return self._network
 
     def preOp(self) -> Operation:
-        """Return the operation that runs before it. Raises Error if there is none, or it is in no network."""
+        """Return the operation that runs before it, whether or not it makes any of its inputs.
+
+        Raises Error if it is the network's first, or in no network.
+        """
         return self.network().getPreOpById(self._op_id)
 
     def nextOp(self) -> Operation:
-        """Return the operation that runs after it. Raises Error if there is none, or it is in no network."""
+        """Return the operation that runs after it, whether or not it takes any of its outputs.
+
+        Raises Error if it is the network's last, or in no network.
+        """
         return self.network().getNextOpById(self._op_id)
 
     def producers(self, sorted: bool = False) -> list[Operation]:
-        """Return the operations that make its inputs. Raises Error if it is in no network."""
+        """Return the operations that make its inputs, each once: in the inputs' order, with `sorted` in execution order.
+
+        Raises Error if it is in no network.
+        """
         return self.network().getProducersByOpId(self._op_id, sorted)
 
     def consumers(self, sorted: bool = False) -> list[Operation]:
-        """Return the operations that take its outputs. Raises Error if it is in no network."""
+        """Return the operations that take its outputs, each once: in the outputs' order, with `sorted` in execution order.
+
+        Raises Error if it is in no network.
+        """
         return self.network().getConsumersByOpId(self._op_id, sorted)
 
     def validate(self) -> None:
-        """Raise Error unless attributes, types and layouts are as the rules have them."""
+        """Raise Error unless attributes are within bounds and not null, and the types of all values fit their layouts.
+
+        That is `checkNull`, `checkBound`, and `TensorType.validate` of inputs, outputs and parameters; optional inputs at the
+        end may be left out. Raises InternalError if another value is a null handle.
+        """
         self.checkNull()
         self.checkBound()
         # Operands at the end may be left out, as a bias is.

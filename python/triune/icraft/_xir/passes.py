@@ -46,17 +46,17 @@ class PassInfo(Concrete):
 
     @property
     def name(self) -> String:
-        """The name."""
+        """The name, a `String`; that of `Pass.Create`."""
         return String(self._name)
 
     @property
     def opt_level(self) -> int:
-        """The level: contexts run passes up to theirs."""
+        """The level, 0 unless it is given: contexts run passes up to theirs (`PassContext.top_level`)."""
         return self._opt_level
 
     @property
     def required_passes(self) -> list[str]:
-        """The names of the passes that have to run before it."""
+        """The names of the passes that have to run before it, in their order. A new list."""
         return list(self._required_passes)
 
 
@@ -92,7 +92,7 @@ class PassContext(Concrete):
 
     @staticmethod
     def Current() -> PassContext:
-        """Return the thread's current context; outside of any ``with`` one that allows everything."""
+        """Return the thread's current context; outside of any ``with`` one that allows everything, the thread's own."""
         stack = _stack()
         if not stack:
             stack.append(PassContext.Init())
@@ -112,46 +112,51 @@ class PassContext(Concrete):
 
     @property
     def top_level(self) -> int:
-        """The highest level that runs."""
+        """The highest level that runs; 2^63-1, which is every one, unless it is given."""
         return self._top_level
 
     @property
     def required_passes(self) -> list[str]:
-        """The names of the passes that are required."""
+        """The names of the passes that the context needs beforehand, for passes to read. A new list.
+
+        Neither `isPassEnabled` nor a pass that runs heeds them: the vendor's documents have only the first's conditions, and
+        these are none of them. What a pass needs beforehand is `PassInfo.required_passes`.
+        """
         return list(self._required_passes)
 
     @property
     def disabled_passes(self) -> list[str]:
-        """The names of the passes that do not run."""
+        """The names of the passes that do not run. A new list."""
         return list(self._disabled_passes)
 
     @property
     def config(self) -> dict[str, ObjectRef]:
-        """The settings."""
+        """The settings by name, objects all. A new dictionary: `setConfig` changes one."""
         return dict(self._config)
 
     def requirePass(self, pass_name: str) -> Self:
-        """Require a pass."""
+        """Add a name to `required_passes`. Returns the context itself, as all that change it do."""
         self._required_passes.append(pass_name)
         return self
 
     def removeRequiredPass(self, pass_name: str) -> Self:
-        """Require a pass no more."""
+        """Take a name out of `required_passes`, everywhere it is. One that is not there is no error."""
         self._required_passes = [name for name in self._required_passes if name != pass_name]
         return self
 
     def disablePass(self, pass_name: str) -> Self:
-        """Keep a pass from running."""
+        """Keep a pass from running, by its name."""
         self._disabled_passes.append(pass_name)
         return self
 
     def removeDisabledPass(self, pass_name: str) -> Self:
-        """Keep a pass from running no more."""
+        """Keep a pass from running no more. One that was not kept is no error."""
         self._disabled_passes = [name for name in self._disabled_passes if name != pass_name]
         return self
 
     def setConfig(self, key: str, value: Any) -> Self:
-        """Set a setting; numbers, strings, lists and dictionaries become objects."""
+        """Set a setting; bools, ints, floats, strings, lists and dictionaries become objects. Raises TypeError of anything
+        else."""
         self._config[key] = from_plain(value)
         return self
 
@@ -207,16 +212,16 @@ class Pass(ObjectRef):
 
     @property
     def pass_info(self) -> PassInfo:
-        """What it is called, its level, and what has to run before it."""
+        """What it is called, its level, and what has to run before it: the pass's own, so that changes to it are the pass's."""
         return self._pass_info
 
     def setPassInfo(self, pass_info: PassInfo) -> Self:
-        """Set what it is called, its level, and what has to run before it."""
+        """Set what it is called, its level, and what has to run before it. Returns the pass itself, as all setters do."""
         self._pass_info = pass_info
         return self
 
     def setName(self, name: str | String) -> Self:
-        """Set what it is called."""
+        """Set what it is called. `Pass.Create` knows it by the name that it was registered under."""
         (self._pass_info._name,) = _names([name])
         return self
 
@@ -260,7 +265,8 @@ class NetworkPass(Pass, Concrete):
 
     @property
     def pass_func(self) -> Callable[[Network, PassContext], Network] | None:
-        """The function."""
+        """The function, of network and context; it returns a network. None of ``NetworkPass.Init()``, which raises Error when
+        it runs."""
         return self._pass_func
 
     def _run(self, network: Network, context: PassContext) -> Network:
@@ -294,7 +300,7 @@ class SequentialPass(Pass, Concrete):
 
     @property
     def passes(self) -> list[Pass]:
-        """The passes."""
+        """The passes in the order in which they run. A new list."""
         return list(self._passes)
 
     def _run(self, network: Network, context: PassContext) -> Network:

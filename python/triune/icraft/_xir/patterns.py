@@ -75,7 +75,7 @@ class AttrPattern(Pattern, Concrete):
 
     @property
     def value(self) -> Any:
-        """The value, None if any will do."""
+        """The value, None if any will do. It is compared as `Operation.hasAttr` does."""
         return self._value
 
     def _fits(self, op: Operation) -> bool:
@@ -135,23 +135,25 @@ class OpPattern(Pattern, Concrete):
         return OrPattern(self, arg0)
 
     def hasAttr(self, key: str, value: Any = None) -> Self:
-        """Ask for an attribute, and for its value unless any will do; return the pattern itself."""
+        """Ask for an attribute, and for its value unless any will do; return the pattern itself. Several are all asked for."""
         self._attrs.append(AttrPattern(key, value))
         return self
 
     def onTarget(self, arg0: type[CompileTarget] | str) -> Self:
-        """Ask for what runs the operation; return the pattern itself."""
+        """Ask for what runs the operation: a class such as `BuyiTarget`, or its type key. Returns the pattern itself; the
+        last one counts."""
         self._target_type = arg0 if isinstance(arg0, str) else arg0.type_key
         return self
 
     def setConstraint(self, cfunc: Callable[[Operation], bool]) -> Self:
-        """Ask a function about the operation, after all else; return the pattern itself."""
+        """Ask a function about the operation, after all else but before its inputs; return the pattern itself. The last one
+        counts."""
         self._cfunc = cfunc
         return self
 
     @property
     def op_type(self) -> list[str]:
-        """The type keys that will do."""
+        """The type keys that will do, with ``Node`` at their end or without; none is any. A new list."""
         return list(self._op_type)
 
     @property
@@ -161,7 +163,7 @@ class OpPattern(Pattern, Concrete):
 
     @property
     def inputs(self) -> list[ValuePattern | OrPattern]:
-        """The patterns of the inputs; none are any."""
+        """The patterns of the inputs, in order, for all of them; none are any. A new list."""
         return list(self._inputs)
 
     @property
@@ -171,7 +173,7 @@ class OpPattern(Pattern, Concrete):
 
     @property
     def cfunc(self) -> Callable[[Operation], bool] | None:
-        """The function that is asked."""
+        """The function that is asked, of the operation; it returns a bool. None if none is."""
         return self._cfunc
 
     def _fits(self, op: Operation) -> bool:
@@ -239,12 +241,12 @@ class ValuePattern(Pattern, Concrete):
 
     @property
     def index(self) -> int:
-        """Which output it is, -1 for any."""
+        """Which output of its operation it is, from 0; -1 for any."""
         return self._index
 
     @property
     def uses(self) -> int:
-        """How many operations take it, -1 for any number."""
+        """How many operations have to take it, each counted once; -1 for any number."""
         return self._uses
 
     @property
@@ -253,13 +255,14 @@ class ValuePattern(Pattern, Concrete):
         return TensorType._null() if self._dtype is None else self._dtype
 
     def hasUses(self, uses: int) -> ValuePattern:
-        """Return a pattern that asks for the number of operations that take it, too."""
+        """Return a copy of the pattern that asks for the number of operations that take it, too."""
         pattern = self.clone()
         pattern._uses = uses
         return pattern
 
     def hasDtype(self, dtype: TensorType) -> ValuePattern:
-        """Return a pattern that asks for the type, too."""
+        """Return a copy of the pattern that asks for the type, too: shape, layout, elements and their scales are all
+        compared."""
         pattern = self.clone()
         pattern._dtype = dtype
         return pattern
@@ -300,7 +303,7 @@ class OrPattern(Pattern, Concrete):
 
     @property
     def left(self) -> Pattern:
-        """The one that is tried first."""
+        """The one that is tried first; what both match is matched as this."""
         return self._left
 
     @property
@@ -327,7 +330,7 @@ def Wildcard() -> ValuePattern:
 
 
 def Anycards() -> AnycardsPattern:
-    """Return the pattern of any number of inputs."""
+    """Return the pattern of any number of inputs, none included; patterns behind it are those of the last inputs."""
     return AnycardsPattern.Init()
 
 
@@ -366,7 +369,11 @@ def IsOp(type_key: str, *args: Any) -> OpPattern: ...
 def IsOp(type: builtins.type | Sequence[builtins.type] | ObjectRef | None = None, *args: Any) -> OpPattern: ...
 @bound
 def IsOp(*args: Any, type_key: str | None = None, type: Any = None) -> OpPattern:
-    """Return the pattern of an operation: a type key, a class or a list of classes (none is any), then its inputs' patterns."""
+    """Return the pattern of an operation: a type key, a class or a list of classes (none is any), then its inputs' patterns.
+
+    Without inputs' patterns any inputs will do; with some, there have to be as many, except for `Anycards`. Inputs that are
+    null handles do not count. Raises TypeError if an input's pattern is none.
+    """
     pattern: OpPattern = _made(OpPattern, args, type if type_key is None else type_key)
     return pattern
 
@@ -379,14 +386,17 @@ def IsOptionalOp(
 ) -> OptionalOpPattern: ...
 @bound
 def IsOptionalOp(*args: Any, type_key: str | None = None, type: Any = None) -> OptionalOpPattern:
-    """Return the pattern of an operation that may be left out, of the same arguments as `IsOp`."""
+    """Return the pattern of an operation that may be left out, of the same arguments as `IsOp`.
+
+    Where it is left out, its first input's pattern stands in its place, and the match has no operation for it.
+    """
     pattern: OptionalOpPattern = _made(OptionalOpPattern, args, type if type_key is None else type_key)
     return pattern
 
 
 @bound
 def PATTERN_REQUIRE(expr: bool) -> bool:
-    """Return the truth of an expression: what a constraint's function is written with."""
+    """Return the truth of an expression: what a constraint's function is written with. Raises TypeError of a text or a list."""
     return bool(expr)
 
 

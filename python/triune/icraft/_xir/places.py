@@ -79,13 +79,13 @@ class _Addressed(MemType, _Textual):
         self.setAddr(addr)
 
     def setAddr(self, addr: int) -> Self:
-        """Set the address in bytes. Raises Error if it is negative or beyond 64 bits."""
+        """Set the address in bytes, from the memory's beginning. Raises Error if it is negative or beyond 64 bits."""
         self._addr = _address(addr, type(self).__name__)
         return self
 
     @property
     def addr(self) -> int:
-        """The address in bytes."""
+        """The address in bytes, from the memory's beginning; 0 at first."""
         return self._addr
 
     def _text(self) -> str:
@@ -122,7 +122,7 @@ class ChunkMem(MemType, _Textual):
         self.setAddr(chunk_id, offset)
 
     def setAddr(self, chunk_id: int, offset: int) -> Self:
-        """Set the chunk's number and the offset in bytes. Raises Error if they are out of range."""
+        """Set the chunk's number, 0 to 65535, and the offset in bytes, 0 to 2^64-1. Raises Error if they are out of range."""
         if not 0 <= chunk_id < 1 << 16:
             raise Error(f"ChunkMem: {chunk_id} is no number of a chunk; 0 to 65535 are")
         self._chunk_id, self._offset = chunk_id, _address(offset, "ChunkMem")
@@ -130,12 +130,12 @@ class ChunkMem(MemType, _Textual):
 
     @property
     def chunk_id(self) -> int:
-        """The chunk's number."""
+        """The chunk's number, 0 to 65535."""
         return self._chunk_id
 
     @property
     def offset(self) -> int:
-        """The offset in bytes."""
+        """The offset from the chunk's beginning in bytes."""
         return self._offset
 
     def _text(self) -> str:
@@ -213,7 +213,7 @@ class ZhugeTarget(CompileTarget, _Textual):
 
     @property
     def Core(self) -> ZhugeTarget_Chips:
-        """The chip."""
+        """The chip, ``ZG330`` at first."""
         return self._core
 
     def _text(self) -> str:

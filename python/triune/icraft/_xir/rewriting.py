@@ -27,11 +27,11 @@ class NetworkRewriter(Unpicklable):
         self._breaks = False
 
     def Continue(self) -> None:
-        """Go on behind the match, instead of from the start."""
+        """Go on behind the operation that the match started from, instead of from the start. It holds for the match at hand."""
         self._continues = True
 
     def Break(self) -> None:
-        """Go on no more."""
+        """Go on no more: `rewrite` returns after the match at hand."""
         self._breaks = True
 
 
@@ -47,15 +47,19 @@ class Rewriting:
                     break
 
     def search(self: Network, pattern: Pattern) -> list[Match]:  # type: ignore[misc]
-        """Return the matches of a pattern, at most one for each operation to start from, in execution order."""
+        """Return the matches of a pattern, at most one for each operation to start from, in execution order.
+
+        Raises Error if the pattern is null or a value's.
+        """
         return [match for _, match in self._found(pattern)]
 
     def searchOnce(self: Network, pattern: Pattern) -> Match:  # type: ignore[misc]
-        """Return the first match of a pattern, empty if there is none."""
+        """Return the first match of a pattern in execution order, an empty dictionary if there is none. Raises as `search`
+        does."""
         return next((match for _, match in self._found(pattern)), {})
 
     def rewriter(self: Network) -> NetworkRewriter:  # type: ignore[misc]
-        """Return what the function of `rewrite` controls it with."""
+        """Return what the function of `rewrite` controls it with: the same object every time of one network."""
         if "_rewriter" not in self.__dict__:
             self.__dict__["_rewriter"] = NetworkRewriter()
         rewriter: NetworkRewriter = self.__dict__["_rewriter"]

@@ -117,10 +117,7 @@ def spatial_axes(of: TensorType, count: int) -> list[int]:
         letters = "L" if of.layout.has("L") else "H" if of.layout.has("H") else "W"
     places = [place for letter in letters if (place := of.layout._found(letter)) is not None]
     if len(places) == len(letters):
-        if of.layout.numAxis() != len(of._shape):
-            raise Error(
-                f"layout {of.layout.toString()} has {of.layout.numAxis()} axes, shape {of._shape} {len(of._shape)}"
-            )
+        of._check_layout()
         return places
     if not of.layout.isDefault():
         raise Error(f"layout {of.layout.toString()} has no axes {', '.join(letters)}")

@@ -27,30 +27,43 @@ class DataType(ObjectRef):
         raise NotImplementedError
 
     def numElements(self) -> int:
-        """Return the number of elements: 1 for a scalar, the product of the stored extents for a tensor."""
+        """Return the number of elements: 1 for a scalar, the product of the stored extents for a tensor.
+
+        Raises Error if an extent is not known.
+        """
         return 1
 
     def bits(self) -> int:
         """Return the size of all elements in bits, as packed as can be: 96 for eight elements of 12 bits.
 
-        `Data.storageBits` says what they take in memory.
+        `Data.storageBits` says what they take in memory. Raises Error if an extent is not known.
         """
         return self.numElements() * self._element()._bits()
 
     def bytes(self) -> int:
-        """Return the size of all elements in bytes, as packed as can be, rounded up."""
+        """Return the size of all elements in bytes, as packed as can be, rounded up: 5 for three elements of 12 bits.
+
+        `Data.storageBytes` says what they take in memory. Raises Error if an extent is not known.
+        """
         return -(-self.bits() // 8)
 
     def getStorageType(self) -> ScalarType:
-        """Return the type that elements are stored as: of a quantized type the integer's."""
+        """Return the type that elements are stored as: of a quantized or normalized type that one's, of any other itself.
+
+        Of a calibrated type it is what they will be stored as once they are quantized: until then they are what they stand
+        for.
+        """
         return self._element()._storage()
 
     def setStorageType(self, type: ScalarType) -> None:
-        """Set the type that elements are stored as. Raises Error if elements are not quantized."""
+        """Set the type that elements are stored as; scales and zero points stay.
+
+        Raises Error if elements are neither quantized nor normalized nor calibrated.
+        """
         self._element()._set_storage(type)
 
     def getNormratio(self) -> NormratioArray | None:
-        """Return the normalization ratios, None if there are none."""
+        """Return the normalization ratios, None unless elements are normalized. They are the type's own."""
         found: NormratioArray | None = getattr(self._element(), "_normratio", None)
         return found
 
@@ -68,7 +81,7 @@ class DataType(ObjectRef):
         return True
 
     def getScale(self) -> QuantizedScaleArray | None:
-        """Return the scales, None if there are none."""
+        """Return the scales, None unless elements are quantized: real = (q − zero point) · scale. They are the type's own."""
         found: QuantizedScaleArray | None = getattr(self._element(), "_scale", None)
         return found
 
@@ -87,7 +100,7 @@ class DataType(ObjectRef):
         return True
 
     def getZeroPoints(self) -> list[int] | None:
-        """Return the zero points (none are 0), None if the type has none."""
+        """Return the zero points in a new list, which is empty where all are 0; None unless elements are quantized."""
         found: list[int] | None = getattr(self._element(), "_zero_points", None)
         return None if found is None else list(found)
 
@@ -117,6 +130,10 @@ class ScalarType(DataType):
     def _storage(self) -> ScalarType:
         return self
 
+    def _held(self) -> ScalarType:
+        """Return the plain type that elements lie in memory as."""
+        return self
+
     def _set_storage(self, storage: ScalarType) -> None:
         raise Error(f"{self}: a type that is not quantized has no storage type to set")
 
@@ -137,7 +154,7 @@ class ScalarType(DataType):
         return False
 
     def isSigned(self) -> bool:
-        """Return whether there are negative numbers of the type."""
+        """Return whether there are negative numbers of the type; of a quantized one, of what it is stored as."""
         return self._storage()._signed()
 
     def _signed(self) -> bool:
@@ -148,7 +165,8 @@ class ScalarType(DataType):
         return self._is("bool")
 
     def isSInt(self, N: int) -> bool:
-        """Return whether it is a signed integer of `N` bits."""
+        """Return whether it is a signed integer of `N` bits; False of a quantized type, as of those below: `getStorageType`
+        has its integer."""
         return self._is("sint", N)
 
     def isUInt(self, N: int) -> bool:
@@ -204,15 +222,15 @@ class ScalarType(DataType):
         return self._is("bf", 16)
 
     def isTF32(self) -> bool:
-        """Return whether it is TF32."""
+        """Return whether it is TF32, 8 bits of exponent and 10 of mantissa, stored in 32."""
         return self._is("tf")
 
     def isFPE6M9(self) -> bool:
-        """Return whether it is the 16-bit format with 6 bits of exponent."""
+        """Return whether it is the 16-bit format with 6 bits of exponent and 9 of mantissa."""
         return self._is("fpe6m9")
 
     def isFPE7M8(self) -> bool:
-        """Return whether it is the 16-bit format with 7 bits of exponent."""
+        """Return whether it is the 16-bit format with 7 bits of exponent and 8 of mantissa."""
         return self._is("fpe7m8")
 
 
@@ -280,12 +298,14 @@ class IntegerType(_Plain):
 
     @staticmethod
     def SInt(N: int) -> IntegerType:
-        """Return the signed type of `N` bits. Raises Error unless there are 1 to 64."""
+        """Return the signed type of `N` bits, ``@sint(N)``, stored in the next power of two of bytes. Raises Error unless
+        there are 1 to 64."""
         return IntegerType(True, N)
 
     @staticmethod
     def UInt(N: int) -> IntegerType:
-        """Return the unsigned type of `N` bits. Raises Error unless there are 1 to 64."""
+        """Return the unsigned type of `N` bits, ``@uint(N)``, stored in the next power of two of bytes. Raises Error unless
+        there are 1 to 64."""
         return IntegerType(False, N)
 
     @staticmethod
@@ -355,22 +375,22 @@ class Semantics(Unpicklable):
 
     @property
     def emax(self) -> int:
-        """The largest exponent."""
+        """The largest exponent, as a power of two: 127 of FP32."""
         return self._numbers[0]
 
     @property
     def emin(self) -> int:
-        """The smallest exponent of a normal number."""
+        """The smallest exponent of a normal number, as a power of two: -126 of FP32."""
         return self._numbers[1]
 
     @property
     def precision(self) -> int:
-        """The bits of the mantissa, the hidden one included."""
+        """The bits of the mantissa, the hidden one included: 24 of FP32."""
         return self._numbers[2]
 
     @property
     def bits(self) -> int:
-        """All bits."""
+        """All bits, sign included: 32 of FP32, 19 of TF32."""
         return self._numbers[3]
 
     def __eq__(self, other: object) -> bool:
@@ -430,7 +450,7 @@ class FloatType(_Plain):
         self._numbers = numbers
 
     def semantics(self) -> Semantics:
-        """Return what the format can hold."""
+        """Return what the format can hold: exponents and bits, as the vendor's headers give them."""
         return Semantics(*self._numbers)
 
     @staticmethod
@@ -441,37 +461,37 @@ class FloatType(_Plain):
 
     @staticmethod
     def FP16() -> FloatType:
-        """Return IEEE 754's binary16."""
+        """Return IEEE 754's binary16, ``@fp(16)``; numpy's float16."""
         return FloatType._of("fp", 16)
 
     @staticmethod
     def FP32() -> FloatType:
-        """Return IEEE 754's binary32."""
+        """Return IEEE 754's binary32, ``@fp(32)``; numpy's float32."""
         return FloatType._of("fp", 32)
 
     @staticmethod
     def FP64() -> FloatType:
-        """Return IEEE 754's binary64."""
+        """Return IEEE 754's binary64, ``@fp(64)``; numpy's float64."""
         return FloatType._of("fp", 64)
 
     @staticmethod
     def BF16() -> FloatType:
-        """Return bfloat16."""
+        """Return bfloat16, ``@bf(16)``: 8 bits of exponent and 7 of mantissa. Arrays of it are uint16."""
         return FloatType._of("bf", 16)
 
     @staticmethod
     def TF32() -> FloatType:
-        """Return TF32: 19 bits, stored in 32."""
+        """Return TF32, ``@tf(32)``: 19 bits, stored in 32. Arrays of it are float32."""
         return FloatType._of("tf", 32)
 
     @staticmethod
     def FPE6M9() -> FloatType:
-        """Return the 16-bit format with 6 bits of exponent and 9 of mantissa."""
+        """Return the 16-bit format with 6 bits of exponent and 9 of mantissa, ``@fpe6m9(16)``. Arrays of it are uint16."""
         return FloatType._of("fpe6m9", 16)
 
     @staticmethod
     def FPE7M8() -> FloatType:
-        """Return the 16-bit format with 7 bits of exponent and 8 of mantissa."""
+        """Return the 16-bit format with 7 bits of exponent and 8 of mantissa, ``@fpe7m8(16)``. Arrays of it are uint16."""
         return FloatType._of("fpe7m8", 16)
 
     def _named(self) -> tuple[str, int]:

@@ -168,6 +168,8 @@ def _described(name: str, forms: Sequence[Any], attrs: Sequence[Attr]) -> str:
     if attrs:
         lines += [
             "",
+            "Values out of their bounds raise Error when outputs are inferred, and in `validate`.",
+            "",
             "Attributes:",
             *(f"    {attribute.name} ({attribute.kind.shown}): {attribute.doc}" for attribute in attrs),
         ]

@@ -41,12 +41,13 @@ class BaseQuantizedType(ScalarType, Concrete):
 
     @property
     def storage_dtype(self) -> ScalarType:
-        """What elements are stored as."""
+        """What elements are stored as, ``@sint(8)`` at first; of a `CalibratedType` what they will be stored as once they are
+        quantized."""
         return self._storage_dtype
 
     @property
     def expressed_dtype(self) -> ScalarType:
-        """What elements stand for."""
+        """What elements stand for, ``@fp(32)`` unless another is given."""
         return self._expressed_dtype
 
     def _types(self, storage: ScalarType, expressed: ScalarType | None) -> None:
@@ -55,8 +56,11 @@ class BaseQuantizedType(ScalarType, Concrete):
         self._storage_dtype = storage
         self._expressed_dtype = FloatType.FP32() if expressed is None else expressed
 
+    def _held(self) -> ScalarType:
+        return self._storage_dtype._held()
+
     def _bits(self) -> int:
-        return self._storage_dtype._bits()
+        return self._held()._bits()
 
     def _storage(self) -> ScalarType:
         return self._storage_dtype
@@ -65,10 +69,10 @@ class BaseQuantizedType(ScalarType, Concrete):
         self._storage_dtype = storage
 
     def _numpy(self) -> Any:
-        return self._storage_dtype._numpy()
+        return self._held()._numpy()
 
     def _stored_bytes(self) -> int:
-        return self._storage_dtype._stored_bytes()
+        return self._held()._stored_bytes()
 
 
 class CalibratedType(BaseQuantizedType):
@@ -102,28 +106,22 @@ class CalibratedType(BaseQuantizedType):
 
     @property
     def min(self) -> list[float]:
-        """The lowest values."""
+        """The lowest values that were seen, one or one for each channel, as real numbers."""
         return list(self._min)
 
     @property
     def max(self) -> list[float]:
-        """The highest values."""
+        """The highest values that were seen, one or one for each channel, as real numbers."""
         return list(self._max)
 
     @property
     def sat(self) -> list[float]:
-        """The values to saturate at."""
+        """The values to saturate at, one or one for each channel, as real numbers."""
         return list(self._sat)
 
-    def _bits(self) -> int:
+    def _held(self) -> ScalarType:
         # Calibrated data are still what they stand for.
-        return self._expressed_dtype._bits()
-
-    def _numpy(self) -> Any:
-        return self._expressed_dtype._numpy()
-
-    def _stored_bytes(self) -> int:
-        return self._expressed_dtype._stored_bytes()
+        return self._expressed_dtype._held()
 
 
 def _numbers(value: float | Sequence[float]) -> list[float]:
@@ -154,7 +152,7 @@ class NormalizedType(BaseQuantizedType):
 
     @property
     def normratio(self) -> NormratioArray:
-        """The ratios."""
+        """The ratios: real = q · ratio."""
         return self._normratio
 
     def _json(self) -> Any:
@@ -208,12 +206,12 @@ class QuantizedType(BaseQuantizedType):
 
     @property
     def scale(self) -> QuantizedScaleArray:
-        """The scales."""
+        """The scales: real = (q − zero point) · scale. One for all elements, or one for each along their axis."""
         return self._scale
 
     @property
     def zero_points(self) -> list[int]:
-        """The zero points; none are 0."""
+        """The zero points, integers along the scales' axis: real = (q − zero point) · scale. An empty list stands for 0."""
         return list(self._zero_points)
 
 
@@ -246,7 +244,7 @@ class NormalizedQuantizedType(QuantizedType):
 
     @property
     def normratio(self) -> NormratioArray:
-        """The ratios."""
+        """The ratios: real = (q − zero point) · scale · ratio."""
         return self._normratio
 
 
@@ -302,75 +300,86 @@ class TensorType(DataType, Concrete):
 
     @property
     def element_dtype(self) -> ScalarType:
-        """The type of an element."""
+        """The type of an element, with the scales of a quantized one."""
         return self._element_dtype
 
     def setElementDtype(self, dtype: ScalarType) -> Self:
-        """Set the type of an element."""
+        """Set the type of an element. Shape and layout stay. Returns the type itself, as all setters do."""
         self._element_dtype = needed(ScalarType, dtype, "setElementDtype")
         return self
 
     @property
     def shape(self) -> list[int]:
-        """The stored extents."""
+        """The stored extents, from the outermost in; padding of blocks is included, and a negative one is not known. A new
+        list."""
         return list(self._shape)
 
     def setShape(self, arg0: Sequence[int]) -> Self:
-        """Set the stored extents."""
+        """Set the stored extents; negative: not known. The layout stays: `validate` says whether they fit.
+
+        Raises TypeError if one does not fit 64 bits.
+        """
         self._shape = _extents(arg0)
         return self
 
     @property
     def layout(self) -> Layout:
-        """The meaning of the extents."""
+        """The meaning of the extents, the type's own: what is changed in it is changed in the type."""
         return self._layout
 
     def setLayout(self, layout: Layout | str) -> Self:
-        """Set the meaning of the extents."""
+        """Set the meaning of the extents, which stay: `validate` says whether they fit."""
         self._layout = Layout(layout) if isinstance(layout, str) else needed(Layout, layout, "setLayout")
         return self
 
     @property
     def merged_distrs(self) -> list[MergedAxisDistr]:
-        """Where padding is."""
+        """Where padding is: for each group of axes that something is said of, which elements are valid. Without one, all are.
+        A new list."""
         return list(self._merged_distrs)
 
     def setMergedDistrs(self, arg0: Sequence[MergedAxisDistr]) -> Self:
-        """Set where padding is."""
+        """Set where padding is. `validate` says whether it fits the shape."""
         self._merged_distrs = list(arg0)
         return self
 
     # ---- extents
 
     def numElements(self) -> int:
-        """Return the product of the stored extents. Raises Error if one is not known."""
+        """Return the product of the stored extents, padding included; 1 without extents. Raises Error if one is not known."""
         if self.hasNegativeDim():
             raise Error(f"shape {self._shape}: an extent is not known yet, so there is no number of elements")
         return math.prod(self._shape)
 
     def dimSize(self, combine: bool = False) -> int:
-        """Return the number of stored extents; with `combine` the parts of a split axis count as one."""
+        """Return the number of stored extents; with `combine` the parts of a split axis count as one: 4 of ``NHWCc32``.
+
+        Raises Error with `combine` if layout and shape have not as many axes.
+        """
         if not combine:
             return len(self._shape)
         self._check_layout()
         return sum(not isinstance(axis, AxisUnit) for axis in self._layout.axis_names)
 
     def hasNegativeDim(self) -> bool:
-        """Return whether an extent is not known."""
+        """Return whether an extent is not known, which is to say negative."""
         return any(extent < 0 for extent in self._shape)
 
     def isLayouted(self) -> bool:
-        """Return whether axes are split, as they are after adaptation to a device."""
+        """Return whether axes are split (``NHWCc32``), as they are after adaptation to a device."""
         return any(isinstance(axis, AxisUnit) for axis in self._layout.axis_names)
 
     def _check_layout(self) -> None:
-        if self._layout.numAxis() != len(self._shape):
-            raise Error(f"layout {self._layout.toString()} has {self._layout.numAxis()} axes, shape {self._shape} not")
+        named, there = self._layout.numAxis(), len(self._shape)
+        if named != there:
+            axes = "axis" if named == 1 else "axes"
+            raise Error(f"layout {self._layout.toString()} has {named} {axes}, but shape {self._shape} has {there}")
 
     def getDim(self, index: int, combine: bool = False) -> int:
-        """Return an extent; negative numbers count from the end. With `combine` a split axis is put together.
+        """Return a stored extent; negative numbers count from the end. With `combine` that of a split axis' both parts
+        together.
 
-        Raises Error if there is none of that number.
+        Raises Error if there is none of that number, or with `combine` if layout and shape have not as many axes.
         """
         if not -len(self._shape) <= index < len(self._shape):
             raise Error(f"shape {self._shape} has no extent {index}")
@@ -392,7 +401,8 @@ class TensorType(DataType, Concrete):
         return self.getDim(self._axis(c), combine)
 
     def setDimByAxis(self, c: str, dim: int) -> Self:
-        """Set the extent of an axis. Raises Error as `getDimByAxis` does."""
+        """Set the stored extent of an axis, in place; that of a split axis' other part stays. Raises Error as `getDimByAxis`
+        does."""
         self._shape[self._axis(c)] = int(dim)
         return self
 
@@ -403,13 +413,19 @@ class TensorType(DataType, Concrete):
         return self._layout.getIndexOf(c)
 
     def getChannel(self) -> int:
-        """Return the number of stored channels, padding included. Raises Error if there is no axis ``C``."""
+        """Return the number of stored channels, padding included: 64 of ``NHWCc32`` with extents 2 and 32.
+
+        Raises Error if there is no axis ``C``, or layout and shape have not as many axes.
+        """
         return self.getDimByAxis("C", True)
 
     # ---- padding
 
     def getMergedDistr(self, arg0: Sequence[int]) -> MergedAxisDistr | None:
-        """Return where padding is along these axes, None if nothing is said of them."""
+        """Return where padding is along these axes, numbers of stored extents in this order; None if nothing is said of them.
+
+        It is the type's own: what is marked in it is marked in the type.
+        """
         return next((found for found in self._merged_distrs if found.merged_axis == list(arg0)), None)
 
     def createAddMergedDistr(self, arg0: Sequence[int]) -> MergedAxisDistr:
@@ -437,7 +453,10 @@ class TensorType(DataType, Concrete):
     # ---- rules
 
     def validate(self) -> None:
-        """Raise Error unless layout and shape fit: an axis each, inner parts beside outer ones, and of the stated length."""
+        """Raise Error unless layout and shape fit: an axis each, inner parts beside outer ones, and of the stated length.
+
+        What is said of padding has to be of axes that there are, and of as many elements as they have together.
+        """
         self._check_layout()
         names = self._layout.toString()
         for index, axis in enumerate(self._layout.axis_names):

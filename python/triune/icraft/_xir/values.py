@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, overload
 
 from triune._masked import MASKED, is_masked
 from triune.icraft._xir.binding import REQUIRED, fits, shown
 from triune.icraft._xir.errors import Error
+from triune.icraft._xir.filling import filled
 from triune.icraft._xir.immediates import Data
 from triune.icraft._xir.layout import Layout
 from triune.icraft._xir.objects import Concrete, ObjectRef, from_plain, whole_number
@@ -38,20 +40,24 @@ class Tagged(ObjectRef):
 
     @property
     def tags(self) -> dict[str, ObjectRef]:
-        """The tags."""
+        """The tags by name, in a new dictionary: `setTag` changes one."""
         return dict(self._tags)
 
     def getTag(self, key: str) -> ObjectRef | None:
-        """Return a tag, None if there is none of that name."""
+        """Return a tag, as an object (`IntImm`, `FloatImm`, `Bool`, `String`, `Array` or `Map`); None if there is none of
+        that name."""
         return self._tags.get(key)
 
     def setTag(self, key: str, value: Any) -> Self:
-        """Set a tag; numbers, strings, lists and dictionaries become objects."""
+        """Set a tag; bools, ints, floats, strings, lists and dictionaries become objects, None a null handle.
+
+        Raises TypeError of anything else, numpy's numbers included.
+        """
         self._tags[str(key)] = from_plain(value)
         return self
 
     def removeTag(self, key: str) -> bool:
-        """Take out a tag; return whether there was one."""
+        """Take out a tag; return whether there was one. None of that name is no error."""
         return self._tags.pop(key, None) is not None
 
 
@@ -93,21 +99,24 @@ class Value(Tagged, Data, Concrete):
 
     @property
     def name(self) -> str:
-        """The name, often empty."""
+        """The name, often empty. It need not be unique."""
         return self._name
 
     def setName(self, name: str) -> Self:
-        """Set the name."""
+        """Set the name. Returns the value itself, as all setters do."""
         self._name = name
         return self
 
     @property
     def v_id(self) -> int:
-        """The number: unique in a network, negative before a network gives one."""
+        """The number: 0 or more and unique in a network, from -2 down before a network gives one."""
         return self._v_id
 
     def setId(self, v_id: int) -> Self:
-        """Set the number. Raises Error if a value of the network has it already."""
+        """Set the number, 64 bits; outside of a network any. Networks give later values numbers above it.
+
+        Raises Error if it is in a network and the number negative or another value's, TypeError if it does not fit 64 bits.
+        """
         v_id = whole_number(v_id)
         network = self._owner()
         if network is not None:
@@ -118,7 +127,11 @@ class Value(Tagged, Data, Concrete):
         return self
 
     def tensorType(self) -> TensorType:
-        """Return the type as a tensor's."""
+        """Return the type as a tensor's, with shape, layout and elements: the value's own, so that changes to it are the
+        value's.
+
+        Raises InternalError if it is another type, such as a scalar's.
+        """
         return TensorType(self._dtype)
 
     def _tensor(self) -> TensorType:
@@ -127,28 +140,28 @@ class Value(Tagged, Data, Concrete):
         return self._dtype
 
     def isParams(self) -> bool:
-        """Return whether it is known beforehand."""
+        """Return whether it is known beforehand: whether it is a `Params`."""
         return isinstance(self, Params)
 
     def _owner(self) -> Network | None:
         return self._network if self._op is None else self._op._network
 
     def isBoundToOp(self) -> bool:
-        """Return whether an operation makes it."""
+        """Return whether an operation makes it: `op` returns it then. Never of parameters."""
         return self._op is not None
 
     def isBoundToNetwork(self) -> bool:
-        """Return whether it belongs to a network."""
+        """Return whether it belongs to a network: an operation of one makes it or, of parameters, takes it."""
         return self._owner() is not None
 
     def op(self) -> Operation:
-        """Return the operation that makes it. Raises Error if none does."""
+        """Return the operation that makes it. Raises Error if none does, as of parameters."""
         if self._op is None:
             raise Error(f"value {self._v_id}: no operation makes it")
         return self._op
 
     def index(self) -> int:
-        """Return which output of its operation it is. Raises Error if none makes it."""
+        """Return which output of its operation it is, from 0. Raises Error if none makes it."""
         self.op()
         return self._index
 
@@ -160,11 +173,12 @@ class Value(Tagged, Data, Concrete):
         return network
 
     def getUsesOp(self) -> list[Operation]:
-        """Return the operations that take it, in their order. Raises Error if it is in no network."""
+        """Return the operations of its network that take it, in execution order, each once. Raises Error if it is in no
+        network."""
         return self.network().getUsesOpByValueId(self._v_id)
 
     def getUsesNum(self) -> int:
-        """Return how many operations take it. Raises Error if it is in no network."""
+        """Return how many operations take it; one that takes it twice counts once. Raises Error if it is in no network."""
         return self.network().getUsesNumByValueId(self._v_id)
 
 
@@ -205,10 +219,13 @@ class Params(Value):
         "_allow_no_data": False,
         "_source": None,
         "_lazy": False,
+        "_entry": math.inf,
     }
     _allow_no_data: bool
     _source: Source | None
     _lazy: bool
+    _entry: float
+    """The place in the table of the RAW file that it was read from, by which it is written again."""
 
     @overload
     def __init__(
@@ -262,42 +279,49 @@ class Params(Value):
     # ---- data
 
     def hasData(self) -> bool:
-        """Return whether there are data, in memory or in a file."""
+        """Return whether there are data, in memory or in a file that was opened."""
         return self._source is not None
 
     def isLazyLoaded(self) -> bool:
-        """Return whether the data stay in a file until they are touched."""
+        """Return whether the data stay in a file until they are touched (`Network.lazyLoadParamsFromFile`)."""
         return self._lazy
 
     def setLazy(self, lazy: bool) -> Self:
-        """Say whether the data count as lazily loaded; False brings them into memory."""
+        """Say whether the data count as lazily loaded. False brings them into memory, as `load` does; True reads nothing and
+        writes nothing."""
         if not lazy:
             self.load()
         self._lazy = bool(lazy)
         return self
 
     def load(self) -> None:
-        """Bring data that are still in a file into memory. Raises Error if the file is not what it was."""
+        """Bring data that are still in a file into memory; do nothing if there are none, or they are.
+
+        Raises Error if the file was changed since it was opened, or cannot be read.
+        """
         if self._source is not None and not isinstance(self._source, _Owned):
             self._source = _Owned(self._source.view().copy())
         self._lazy = False
 
     def isAllowNoData(self) -> bool:
-        """Return whether files may leave the data out."""
+        """Return whether files may leave the data out, False at first."""
         return self._allow_no_data
 
     def setAllowNoData(self, allow_no_data: bool) -> Self:
-        """Set whether files may leave the data out."""
+        """Set whether files may leave the data out: `Network.dumpParams` raises Error of parameters without data otherwise."""
         self._allow_no_data = bool(allow_no_data)
         return self
 
     def clearData(self) -> Self:
-        """Let go of the data."""
+        """Let go of the data; the type stays. `data` raises Error until there are some again."""
         self._source, self._lazy = None, False
         return self
 
     def copyData(self, b: Buffer) -> None:
-        """Copy the data from a buffer. Raises Error unless it has the size of the type."""
+        """Copy the data from a buffer of any type and shape, as its bytes lie in C order.
+
+        Raises Error unless it has as many bytes as `storageBytes` says, or if it is a masked array.
+        """
         import numpy as np
 
         data = np.ascontiguousarray(_as_array(b)).reshape(-1).view(np.uint8)
@@ -308,28 +332,30 @@ class Params(Value):
         self._source, self._lazy = _Owned(data.copy()), False
 
     def fill(self, arg0: Callable[[int], float]) -> Self:
-        """Set each element to what the function makes of its number, in the order of memory. Raises Error if it does not fit."""
+        """Set each element to what the function makes of its number, from 0 in the order of memory.
+
+        Floats are rounded to the nearest, halves to even; of a calibrated type they are the real numbers.
+
+        Raises Error if a number does not fit the element type, of which integers hold no fractions and no more than their bits
+        can, the elements are ``fpe6m9`` or ``fpe7m8``, or an extent is not known.
+        """
         import numpy as np
 
-        element = self._tensor().element_dtype.getStorageType()
-        stored = element._numpy()
-        is_float = isinstance(element, FloatType)
-        if is_float and stored.kind == "u" and not element.isBF16():
-            raise Error(f"{self._called()}: numbers of {element} are not made here; give copyData() their bits")
         try:
-            count = self._tensor().numElements()
-            data = np.fromiter(map(arg0, range(count)), np.dtype(np.float32) if element.isBF16() else stored, count)
-        except (OverflowError, MemoryError, ValueError) as error:
-            raise Error(f"{self._called()}: it cannot be filled: {error}") from None
-        if element.isBF16():
-            data = _bfloat16(data)
-        self._source, self._lazy = _Owned(data.view(np.uint8).copy()), False
+            data = filled(self._tensor(), arg0)
+        except Error as error:
+            raise Error(f"{self._called()}: {error}") from None
+        self._source, self._lazy = _Owned(data.view(np.uint8)), False
         return self
 
     def data(self) -> npt.NDArray[Any]:
-        """Return the data in the type they are stored as and with the stored extents, read-only, without a copy.
+        """Return the data with the stored extents, read-only, without a copy.
 
-        Formats that numpy lacks, such as bfloat16, are unsigned integers of their size. Raises Error if there are no data.
+        The dtype is that of the type that they are stored as: bool, intN or uintN of the next power of two of bytes (uint16
+        for ``uint(12)``), float16, float32 (``tf(32)``, too) or float64; formats that numpy lacks (bfloat16, ``fpe6m9``,
+        ``fpe7m8``) are uint16.
+
+        Raises Error if there are no data, or the file that they are in was changed.
         """
         if self._source is None:
             raise Error(f"{self._called()}: its data were not loaded")
@@ -347,16 +373,6 @@ class Params(Value):
 
     def _called(self) -> str:
         return f"parameters {self._v_id}" + (f" ({self._name})" if self._name else "")
-
-
-def _bfloat16(data: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return 32-bit floats as the upper halves of the nearest ones that have no other bits, halves to even."""
-    import numpy as np
-
-    bits = data.view(np.uint32).astype(np.uint64)
-    rounded = (bits + 0x7FFF + ((bits >> np.uint64(16)) & np.uint64(1))) >> np.uint64(16)
-    # What is no number must not become infinite.
-    return np.where(np.isnan(data), (bits >> np.uint64(16)) | np.uint64(0x40), rounded).astype(np.uint16)
 
 
 def _as_array(b: Buffer) -> npt.NDArray[Any]:

@@ -28,32 +28,32 @@ EMPTY_MD5 = "d41d8cd98f00b204e9800998ecf8427e"
 
 
 def MainVersion() -> str:
-    """Return the version of the interface."""
+    """Return the version of the vendor's tools whose published interface this module has: ``3.33.1``."""
     return MAIN_VERSION
 
 
 def FullVersion() -> str:
-    """Return the version of the format."""
+    """Return the version of the format in files that are written: ``3.33.1.0``."""
     return FULL_VERSION
 
 
 def MajorVersionNum() -> int:
-    """Return the first number of the version."""
+    """Return the first number of `MainVersion`."""
     return int(MAIN_VERSION.split(".")[0])
 
 
 def MinorVersionNum() -> int:
-    """Return the second number of the version."""
+    """Return the second number of `MainVersion`."""
     return int(MAIN_VERSION.split(".")[1])
 
 
 def PatchVersionNum() -> int:
-    """Return the third number of the version."""
+    """Return the third number of `MainVersion`."""
     return int(MAIN_VERSION.split(".")[2])
 
 
 def CommitID() -> str:
-    """Return nothing: the version of Triune, `triune.__version__`, says what was built."""
+    """Return an empty text: the version of Triune, `triune.__version__`, says what was built."""
     return ""
 
 
@@ -68,5 +68,5 @@ def IsModified() -> bool:
 
 
 def BuildTime() -> str:
-    """Return nothing: builds are reproducible, so none has a time."""
+    """Return an empty text: builds are reproducible, so none has a time."""
     return ""

@@ -36,7 +36,8 @@ class NetworkView(NetworkBase):
         return self._whole()._ai_target
 
     def setAITarget(self, ai_target: CompileTarget) -> Self:
-        """Set the accelerator that the network is for."""
+        """Set the accelerator that the network is for: the whole network's, not the view's alone. Raises TypeError if it is
+        no `CompileTarget`, Error if the view is of no network."""
         self._whole().setAITarget(ai_target)
         return self
 
@@ -69,7 +70,7 @@ class NetworkView(NetworkBase):
         return network
 
     def network(self) -> Network:
-        """Return the network that this is a view of. Raises Error if it is of none."""
+        """Return the network that this is a view of. Raises Error if it is of none, as ``NetworkView.Init()``."""
         return self._whole()
 
     def inputs(self) -> list[Value]:
@@ -108,7 +109,10 @@ class NetworkView(NetworkBase):
         return found
 
     def setOutputsOrderByValueIds(self, arg0: Sequence[int]) -> Self:
-        """Set the order of the outputs by their numbers. Raises Error unless the numbers are those of the outputs."""
+        """Set the order of the outputs by their numbers (`Value.v_id`), for `outputs` and `toNetwork`.
+
+        Raises Error unless the numbers are those of the outputs, each once.
+        """
         numbers = [value._v_id for value in self.outputs()]
         if sorted(arg0) != sorted(numbers):
             raise Error(f"the view's outputs are the values {numbers}: {list(arg0)} is no order of them")

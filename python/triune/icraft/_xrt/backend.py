@@ -41,7 +41,7 @@ class Backend(ObjectRef):
 
     @classmethod
     def Init(cls) -> Self:
-        """Return a backend without network and device."""
+        """Return a backend without network and device: `init`, or a session that it is given to, binds them."""
         backend = cls._new()
         backend._set_up()
         return backend
@@ -83,17 +83,23 @@ class Backend(ObjectRef):
         return self
 
     def deinit(self) -> None:
-        """Let go of the network, the device and everything that was made for them."""
+        """Let go of the network, the device and everything that was made for them. `init` binds again."""
         self._deinit()
         self._set_up()
 
     def apply(self) -> None:
-        """Put the options in force, and get operations ready to run."""
+        """Put the options in force, and get operations ready to run. `Session.apply` calls it.
+
+        Raises InternalError as the kind of backend does, such as for memory of a device that is exhausted.
+        """
         self._apply()
         self._applied = True
 
     def fork(self) -> Self:
-        """Return a backend with the same network, device and options, for another thread."""
+        """Return a backend with the same network, device and options, for another thread.
+
+        What was compiled and uploaded is shared where the kind of backend can share it; times are its own.
+        """
         twin = type(self).Init()
         twin._view, twin._on, twin._profiles = self._view, self._on, self._profiles
         self._fork_into(twin)
@@ -101,7 +107,7 @@ class Backend(ObjectRef):
 
     @property
     def network_view(self) -> NetworkView:
-        """The operations that are bound. Raises InternalError if none are."""
+        """The operations that are bound, in execution order. Raises InternalError ([11012]) if none are."""
         if self._view is None:
             raise failure(ORDER, f"{type(self).__name__} has no network yet: init(network_view, device) binds one")
         return self._view
@@ -113,12 +119,12 @@ class Backend(ObjectRef):
 
     @property
     def snapshot(self) -> bool:
-        """Whether the backend was made of a snapshot."""
+        """Whether the backend was made of a snapshot (`Session.CreateWithSnapshot`)."""
         return self._snapshot
 
     @property
     def time_profile(self) -> bool:
-        """Whether times are taken."""
+        """Whether times are taken: `enableTimeProfile` was called with True."""
         return self._profiles
 
     # ---- operations
@@ -147,7 +153,11 @@ class Backend(ObjectRef):
         return self._forward_func(op)
 
     def isOpSupported(self, op: Operation) -> bool:
-        """Return whether the backend computes the operation."""
+        """Return whether the backend computes the operation.
+
+        What is registered (`BackendOpRegistry`) for the pair of classes is asked first, its constraint included, then the
+        backend itself. Raises InternalError of a null handle.
+        """
         if self.getForwardFunc(op) is None:
             return False
         entry = registered(self, op)
@@ -185,11 +195,14 @@ class Backend(ObjectRef):
     # ---- times
 
     def enableTimeProfile(self, enable: bool) -> None:
-        """Take times from now on, or stop."""
+        """Take times from now on, or stop. Off at first; `Session.enableTimeProfile` calls it of each of its backends."""
         self._profiles = bool(enable)
 
     def setTimeElapses(self, op_id: int, memcpy_time: float, hard_time: float) -> None:
-        """Note, in milliseconds, how long copies for an operation took and its computation; forward functions call it."""
+        """Note how long copies for an operation took and its computation, both in milliseconds; forward functions call it.
+
+        `Session.timeProfileResults` has them under the operation's number. They stay until they are noted again, or `deinit`.
+        """
         self._times[int(op_id)] = (float(memcpy_time), float(hard_time))
 
     # ---- what a kind of backend does

@@ -273,17 +273,27 @@ class BoardDevice(Device):
         self._native(lambda board: board.run(int(addr), int(size)))
 
     def layerCount(self) -> int:
-        """Return how many layers have run since the last reset."""
+        """Return how many layers have run since the last reset: a layer is a stream of commands, and merged ones count each.
+
+        It is the register 0x0C. Raises InternalError if the device has been closed.
+        """
         return self._counter("layers")
 
     def calcTime(self) -> float:
-        """Return how many milliseconds the last run took: its modelled cycles at the core's clock as it is set now."""
+        """Return how many milliseconds the last run took: its modelled cycles at the core's clock as it is set now.
+
+        The cycles are those of the register 0x18, the launch included; 0.0 before the first run. Raises InternalError if the
+        device has been closed.
+        """
         cycles = self._counter("cycles")
         hertz: int = self._setting("core_hz")
         return cycles * 1000 / hertz
 
     def getRowsCols(self) -> tuple[int, int]:
-        """Return how many rows and columns of engines work."""
+        """Return how many rows and columns of engines work: (4, 4) of BUYI and (2, 2) of ZG330 at first.
+
+        Raises InternalError if the device has been closed.
+        """
         rows, columns = self._setting("engines")
         return rows, columns
 

@@ -83,11 +83,11 @@ class BuyiDevice(BoardDevice):
     }
 
     def clkFreq(self) -> float:
-        """Return the core's clock in Hz, 860e6 at first."""
+        """Return the core's clock in Hz, 860e6 at first. Raises InternalError if the device has been closed."""
         return float(self._setting("core_hz"))
 
     def setClkFreq(self, clk_freq: float) -> None:
-        """Set the core's clock in Hz, a whole number of MHz.
+        """Set the core's clock in Hz, a whole number of MHz from 100e6 to 860e6. Times change, results do not.
 
         Raises InternalError naming the clocks that can be set.
         """
@@ -130,7 +130,10 @@ class BuyiDevice(BoardDevice):
         self._native(lambda board: board.write_register(_MODE, mode))
 
     def modeInfo(self) -> int:
-        """Return 1 if the MMU is on, else 0."""
+        """Return 1 if the MMU is on, as it is at first, else 0: the register 0x1C of the region ``mmu``.
+
+        Raises InternalError if the device has been closed.
+        """
         return self._register(_MODE)
 
     def updateBuffer(self, seg_table: SegTable | None = None, **keywords: SegTable) -> None:

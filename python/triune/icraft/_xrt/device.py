@@ -37,11 +37,21 @@ class RegRegion(ObjectRef):
         return self._device
 
     def read(self, addr: int, relative: bool = False) -> int:
-        """Return what a register holds; `addr` counts from the region's base if `relative`."""
+        """Return the 32 bits that a register holds. `addr` is in bytes and counts from the region's base if `relative`; else
+        it is absolute.
+
+        Raises InternalError if the address is outside of the region ([11003]), there is no register at it, or the device has
+        been closed.
+        """
         return self._read(addr, relative)
 
     def write(self, addr: int, data: int, relative: bool = False) -> None:
-        """Set a register; `addr` counts from the region's base if `relative`."""
+        """Set the 32 bits of a register. `addr` is in bytes and counts from the region's base if `relative`; else it is
+        absolute.
+
+        Raises InternalError if the address is outside of the region ([11003]), there is no register at it or it only counts,
+        `data` has more than 32 bits, or the device has been closed.
+        """
         self._write(addr, data, relative)
 
     def _read(self, addr: int, relative: bool) -> int:
@@ -141,7 +151,9 @@ class Device(ObjectRef):
     @overload
     def malloc(self, mem_region: str, byte_size: int) -> MemChunk: ...
     def malloc(self, *args: Any, **keywords: Any) -> MemChunk:
-        """Allocate memory in the default region, or in one by name.
+        """Allocate `byte_size` bytes in the default region, or in one by name.
+
+        The memory is let go when nothing refers to the chunk any more; `MemRegion.malloc` has other ways.
 
         Raises InternalError as `getMemRegion` and `MemRegion.malloc` do.
         """
@@ -189,9 +201,12 @@ class Device(ObjectRef):
     @overload
     def readReg(self, region_name: str, *, byte_size: int, relative: bool = False) -> int: ...
     def readReg(self, *args: Any, **keywords: Any) -> int:
-        """Return what a register holds, of the default region or one by name.
+        """Return the 32 bits that a register holds, of the default region or one by name.
 
-        Raises InternalError as `getRegRegion` does.
+        `addr` is in bytes: absolute, as the URL's ``npu`` and ``dma`` say where the window lies, or from the region's base if
+        `relative`.
+
+        Raises InternalError as `getRegRegion` and `RegRegion.read` do.
         """
         region, args, keywords = self._registers(args, keywords)
         return region.read(*args, **keywords)
@@ -201,9 +216,9 @@ class Device(ObjectRef):
     @overload
     def writeReg(self, region_name: str, addr: int, data: int, relative: bool = False) -> None: ...
     def writeReg(self, *args: Any, **keywords: Any) -> None:
-        """Set a register, of the default region or one by name.
+        """Set the 32 bits of a register, of the default region or one by name.
 
-        Raises InternalError as `getRegRegion` does.
+        `addr` is as for `readReg`. Raises InternalError as `getRegRegion` and `RegRegion.write` do.
         """
         region, args, keywords = self._registers(args, keywords)
         region.write(*args, **keywords)
@@ -222,19 +237,39 @@ class Device(ObjectRef):
     # ---- the device
 
     def reset(self, level: int) -> None:
-        """Reset it; what levels there are is the device's matter. The host does nothing."""
+        """Reset it. The host does nothing.
+
+        Of a board, level 0 resets everything but memory, settings included, and level 1 counters and timers.
+
+        Raises InternalError ([11003]) for another level of a board, or if the device has been closed.
+        """
         self._reset(level)
 
     def check(self, level: int) -> bool:
-        """Return whether it works; what levels there are is the device's matter."""
+        """Return whether it works; the host always does.
+
+        Of a board, level 0 asks its state, level 1 also copies 64 KiB to each memory and back and compares them.
+
+        Raises InternalError ([11003]) for another level of a board, if it has been closed or there is no connection to it.
+        """
         return self._check(level)
 
     def showStatus(self, level: int) -> None:
-        """Print its state; what levels there are is the device's matter."""
+        """Print its state: of the host the bytes that chunks have.
+
+        Of a board, level 0 is one line; level 1 has the clock in MHz, the engines, the bytes in use of each memory, and
+        counters, too.
+
+        Raises InternalError ([11003]) for another level of a board, or if the device has been closed.
+        """
         print(self._status(level))
 
     def version(self) -> dict[str, str]:
-        """Return the versions of its parts."""
+        """Return the versions of its parts by name: ``device``, ``icore`` and ``simulator`` of a board, ``triune`` of the
+        host.
+
+        Raises InternalError if the device has been closed or there is no connection to it.
+        """
         return self._version()
 
     def setWaitTime(self, wait_time: int) -> None:
@@ -295,12 +330,12 @@ class HostDevice(Device):
 
     @staticmethod
     def Default() -> HostDevice:
-        """Return the host device of the process, the same object every time."""
+        """Return the host device of the process, the same object every time. `Device.Close` does nothing to it."""
         return _HOST
 
     @staticmethod
     def MemRegion() -> HostMemRegion:
-        """Return the host's memory, the same object every time."""
+        """Return the memory of `Default`, the same object every time: tensors of buffers lie there."""
         return _HOST_MEMORY
 
     def _reset(self, level: int) -> None:

@@ -57,7 +57,7 @@ class MemRegion(ObjectRef):
         return self._device
 
     def memManager(self) -> MemManager:
-        """Return what knows the chunks that are allocated."""
+        """Return what knows the chunks that are allocated in the region: the same object every time."""
         return self._manager
 
     @overload
@@ -214,11 +214,11 @@ class MemManager(ObjectRef):
     """Chunks that nothing frees but `MemChunk.free`."""
 
     def getAllMemChunk(self) -> list[MemChunk]:
-        """Return the chunks that are allocated, the oldest first."""
+        """Return the chunks that are allocated, the oldest first. Those of a device that has been closed are none."""
         return [chunk for chunk in (reference() for reference in list(self._chunks.values())) if chunk is not None]
 
     def getMemChunk(self, ptr: MemPtr, byte_size: int) -> MemChunk | None:
-        """Return the chunk that begins there and is so large, None if there is none."""
+        """Return the chunk that begins at `ptr` and has `byte_size` bytes, None if there is none just so."""
         for chunk in self.getAllMemChunk():
             if chunk.byte_size == byte_size and chunk.begin == ptr:
                 return chunk
@@ -272,7 +272,8 @@ class MemChunk(ObjectRef):
 
     @classmethod
     def Init(cls) -> Self:
-        """Return a chunk without memory, not null."""
+        """Return a chunk without memory, not null: it has 0 bytes, no region (a null handle), and begins at a pointer to
+        nothing."""
         return cls._raw(MemRegion(), MemPtr.Init(), 0)
 
     @classmethod
@@ -295,25 +296,29 @@ class MemChunk(ObjectRef):
 
     @property
     def begin(self) -> MemPtr:
-        """Where it begins."""
+        """Where it begins: on the host a C pointer, on a board a physical address that counts from the region's beginning."""
         return self._begin
 
     @property
     def byte_size(self) -> int:
-        """Its size in bytes."""
+        """Its size in bytes, as it was asked for."""
         return self._byte_size
 
     @property
     def region(self) -> MemRegion:
-        """The region that it lies in."""
+        """The region that it lies in; a null handle of `MemChunk.Init()`."""
         return self._chunk_region
 
     def isOn(self, arg0: MemRegion) -> bool:
-        """Return whether it lies in the region."""
+        """Return whether it lies in the region, by identity."""
         return self._chunk_region.same_as(arg0)
 
     def free(self) -> None:
-        """Let go of the memory, or call the deleter, unless that was done; the chunk cannot be used any more."""
+        """Let go of the memory, or call the deleter, unless that was done. A second call does nothing.
+
+        The chunk cannot be used any more: reading, writing and copying raise InternalError ([11012]). Raises what the deleter
+        raises.
+        """
         release, self._release, self._freed = self._release, None, True
         if self._chunk_region.defined():
             self._chunk_region._manager._remove(self)
@@ -321,10 +326,10 @@ class MemChunk(ObjectRef):
             release()
 
     def read(self, dest: Buffer, src_offset: int, byte_size: int) -> None:
-        """Copy bytes from `src_offset` on to the beginning of a buffer.
+        """Copy `byte_size` bytes from `src_offset` on to the beginning of a buffer.
 
-        Raises InternalError if they are not all in the chunk and in the buffer, the buffer cannot be written, or the chunk
-        was freed.
+        Raises InternalError if they are not all in the chunk and in the buffer ([11003]), the buffer cannot be written
+        ([11010]), or the chunk was freed or its device closed ([11012]).
         """
         target = as_bytes(dest, "MemChunk.read", writable=True)
         source = self._part("MemChunk.read", src_offset, byte_size)
@@ -333,10 +338,10 @@ class MemChunk(ObjectRef):
         self._chunk_region._read(source, target[: int(byte_size)])
 
     def write(self, dest_offset: int, src: Buffer, byte_size: int) -> None:
-        """Copy bytes from the beginning of a buffer to `dest_offset`.
+        """Copy `byte_size` bytes from the beginning of a buffer to `dest_offset`.
 
-        Raises InternalError if they are not all in the chunk and in the buffer, the memory cannot be written, or the chunk
-        was freed.
+        Raises InternalError if they are not all in the chunk and in the buffer ([11003]), the memory cannot be written
+        ([11010]), or the chunk was freed or its device closed ([11012]).
         """
         source = as_bytes(src, "MemChunk.write")
         target = self._part("MemChunk.write", dest_offset, byte_size)
@@ -345,7 +350,9 @@ class MemChunk(ObjectRef):
         self._chunk_region._write(target, source[: int(byte_size)])
 
     def copyFrom(self, dest_offset: int, src_chunk: MemChunk, src_offset: int, byte_size: int) -> None:
-        """Copy bytes of a chunk, of any region, the same chunk even, to `dest_offset`.
+        """Copy `byte_size` bytes of a chunk, of any region, the same chunk even, from `src_offset` on to `dest_offset`.
+
+        Within a board no byte goes by way of the host; from one board to another they do, 16 MiB at a time.
 
         Raises InternalError if they are not all in both chunks, the memory cannot be written, or a chunk was freed.
         """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,7 +46,7 @@ class Observers:
         """Return whether every value is looked into."""
         return self.dump_to is not None
 
-    def set_dump(self, path: str | None, form: str) -> None:
+    def set_dump(self, path: str | os.PathLike[str] | None, form: str) -> None:
         """Write outputs into a folder, or stop.
 
         Raises InternalError if there is no such format, or the folder cannot be made.

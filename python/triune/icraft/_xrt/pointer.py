@@ -90,12 +90,12 @@ class MemPtr(ObjectRef):
 
     @classmethod
     def Init(cls) -> Self:
-        """Return a pointer to nothing, which is not a null handle."""
+        """Return a pointer to nothing, which is not a null handle: `cptr` is 0, and arithmetic with it raises InternalError."""
         return cls._at(None, 0, None)
 
     @staticmethod
     def NullPtr() -> MemPtr:
-        """Return a pointer to nothing."""
+        """Return a pointer to nothing, as `Init` does."""
         return MemPtr.Init()
 
     @classmethod
@@ -107,13 +107,14 @@ class MemPtr(ObjectRef):
     # ---- what it is
 
     def ptype(self) -> PtrType:
-        """Return whether it holds a C pointer, a physical address or both."""
+        """Return what it holds: ``PtrType.CPTR`` on the host (of a pointer to nothing, too), ``ADDR`` on a device, or
+        ``BOTH``."""
         if self._addr is None:
             return PtrType.CPTR
         return PtrType.ADDR if self._base is None else PtrType.BOTH
 
     def isNull(self) -> bool:
-        """Return whether it points to nothing: a C pointer without a buffer."""
+        """Return whether it points to nothing: a C pointer without a buffer. The physical address 0 is a place."""
         return self._base is None and self._addr is None
 
     def addr(self) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from triune.icraft._xrt.device import RegRegion
@@ -73,9 +75,25 @@ class BoardRegRegion(RegRegion):
             place = -1 if below is None else int(addr) - below + self._windows[below]
         within = place - self._base
         if not 0 <= within < self._bytes:
+            ends = f"relative=True takes 0x0 to {self._bytes - 1:#x}"
+            if not relative:
+                spans = [f"{first:#x} to {last:#x}" for first, last in self._absolute()]
+                ends = f"absolute addresses are {' and '.join(spans)}; {ends}"
             kind = "relative" if relative else "absolute"
-            raise failure(RANGE, f"register region {self._name!r}: the {kind} address {int(addr):#x} is outside of it")
+            raise failure(
+                RANGE, f"register region {self._name!r}: the {kind} address {int(addr):#x} is outside of it: {ends}"
+            )
         return self._base + within
+
+    def _absolute(self) -> Iterator[tuple[int, int]]:
+        """Yield the first and the last absolute address of each window's part that lies in the region."""
+        starts = sorted(self._windows)
+        for start, behind in itertools.zip_longest(starts, starts[1:]):
+            first = start + max(self._base - self._windows[start], 0)
+            end = start + self._base + self._bytes - self._windows[start]
+            end = end if behind is None else min(end, behind)
+            if first < end:
+                yield first, end - 1
 
     def _read(self, addr: int, relative: bool) -> int:
         place, device = self._place(addr, relative), self._board_device()

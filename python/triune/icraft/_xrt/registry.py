@@ -56,18 +56,26 @@ class BackendOpRegistry(Unpicklable):
 
     @staticmethod
     def Remove(backend: str | type, op: str | type) -> bool:
-        """Take a class of operators away from a class of backends; return whether it was registered."""
+        """Take a class of operators away from a class of backends; return whether it was registered.
+
+        Sessions that are bound keep what they found. Raises InternalError ([11010]) if an argument is neither a class nor a
+        type key.
+        """
         with _LOCK:
             return _ENTRIES.pop((_key(backend), _key(op)), None) is not None
 
     @staticmethod
     def ListNames() -> list[list[str]]:
-        """Return the type keys of backend and operator of everything that is registered."""
+        """Return what is registered: a list of [type key of the backend, type key of the operator], sorted, both ending in
+        ``Node``."""
         with _LOCK:
             return [list(key) for key in sorted(_ENTRIES)]
 
     def set_init(self, f: FInitOp) -> BackendOpRegistry:
-        """Set what is called once for each operation when its backend is applied, with the operation and the backend."""
+        """Set what is called once for each operation when its backend is applied, with the operation and the backend.
+
+        Returns the entry itself. Raises InternalError ([11010]) if it cannot be called.
+        """
         self._init = _callable("set_init", f)
         return self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -77,7 +78,7 @@ class Session(ObjectRef):
 
     @classmethod
     def Init(cls) -> Self:
-        """Return a session without operations."""
+        """Return a session without operations: it has no backends, `network_view` and `apply` raise InternalError."""
         session = cls._new()
         session._set_up(None, [], [])
         return session
@@ -125,7 +126,10 @@ class Session(ObjectRef):
     ) -> Session:
         """Bind every operation to the first backend that supports it.
 
-        Raises InternalError as `Create` does.
+        `backends` are the program's own, with the options that it set, each there once; `devices` has one for each. Each
+        backend is bound (`Backend.init`) to its operations and device.
+
+        Raises InternalError as `Create` does, or if a backend is there twice or does not work with its device.
         """
         view = view_of(network)
         return Session._of(view, list(backends), bound_by_order(view, backends, devices))
@@ -141,7 +145,9 @@ class Session(ObjectRef):
         return Session._of(view, list(backends), bound_already(view, backends))
 
     @staticmethod
-    def CreateWithSnapshot(filePath: str, backends: Sequence[type], devices: Sequence[Device]) -> Session:
+    def CreateWithSnapshot(
+        filePath: str | os.PathLike[str], backends: Sequence[type], devices: Sequence[Device]
+    ) -> Session:
         """Make a session of a file that `dumpSnapshot` wrote, with the options that it had, and apply it.
 
         `backends` are the classes of its backends, in their order, `devices` one for each; they may be others than those that
@@ -155,7 +161,7 @@ class Session(ObjectRef):
         session.apply()
         return session
 
-    def dumpSnapshot(self, filePath: str) -> None:
+    def dumpSnapshot(self, filePath: str | os.PathLike[str]) -> None:
         """Write the network, with its parameters, the bindings and the backends' options to a file.
 
         Memory that the program gave to backends is not among the options. Raises InternalError if parameters have no data, or
@@ -195,20 +201,24 @@ class Session(ObjectRef):
 
     @property
     def backends(self) -> list[Backend]:
-        """The backends, by priority."""
+        """The backends, by priority: an operation runs on the first one that supports it. A new list; the backends are the
+        session's."""
         return list(self._backends)
 
     @property
     def network_view(self) -> NetworkView:
-        """The operations. Raises InternalError if the session has none (`Session.Init`)."""
+        """The operations of the session, in execution order.
+
+        Raises InternalError ([11012]) if the session has none (`Session.Init`).
+        """
         if self._view is None:
             raise failure(ORDER, "the session has no network: Session.Create binds one")
         return self._view
 
     def backendBindings(self) -> dict[int, Backend]:
-        """Return which backend each operation is bound to, by the operation's number.
+        """Return which backend each operation is bound to, by the operation's number (`Operation.op_id`).
 
-        Operations are those of the network, whether or not some are run as one.
+        Operations are those of the network, whether or not some are run as one; their order is that of execution.
         """
         return {step.op.op_id: step.backend for step in self._plain}
 
@@ -224,9 +234,10 @@ class Session(ObjectRef):
     # ---- options
 
     def apply(self) -> None:
-        """Get everything ready to run, once.
+        """Get everything ready to run, once: options are put in force, instructions and weights uploaded, operations
+        compiled.
 
-        Raises InternalError if it was called before, and what backends raise.
+        Raises InternalError ([11012]) if it was called before or the session has no network, and what backends raise.
         """
         if self._view is None:
             raise failure(ORDER, "Session.apply: the session has no network: Session.Create binds one")
@@ -244,7 +255,7 @@ class Session(ObjectRef):
         self._applied = True
 
     def enableTimeProfile(self, enable: bool) -> None:
-        """Take the time of every operation from now on, or stop.
+        """Take the time of every operation from now on, or stop. Off at first; may be called before or after `apply`.
 
         `timeProfileResults` has the times of the last run, in milliseconds.
         """
@@ -253,19 +264,27 @@ class Session(ObjectRef):
             backend.enableTimeProfile(enable)
 
     def setLogIO(self, flag: bool) -> None:
-        """Print every operation with the shapes of its inputs and outputs once it has run, or stop."""
+        """Print every operation with the shapes of its inputs and outputs once it has run, or stop. Off at first.
+
+        After each `forward` a line has the total time in milliseconds.
+        """
         self._observers.log_io = bool(flag)
 
     def setLogTime(self, flag: bool) -> None:
-        """Print every operation with its time once it has run, or stop."""
+        """Print every operation with its time in milliseconds once it has run, or stop. Off at first.
+
+        They are ``wall``, ``memcpy``, ``hard`` and ``other``: in all, copies, computation and the rest, as
+        `timeProfileResults` has them.
+        """
         self._observers.log_time = bool(flag)
 
-    def setDumpOutputs(self, flag: bool, path: str, format: str) -> None:
-        """Write every output as ``<v_id>.ftmp`` into a folder once its operation has run, or stop.
+    def setDumpOutputs(self, flag: bool, path: str | os.PathLike[str], format: str) -> None:
+        """Write every output as ``<v_id>.ftmp`` into a folder once its operation has run, or stop. The folder is made if it
+        is not there.
 
         The format is that of `Tensor.dump`; what is not quantized is written as reals even if it says ``Q``.
 
-        Raises InternalError if there is no such format.
+        Raises InternalError ([11003]) if there is no such format; runs raise it ([11002]) if a file cannot be written.
         """
         self._observers.set_dump(path if flag else None, format)
 
@@ -491,7 +510,12 @@ class Session(ObjectRef):
     # ---- times
 
     def timeProfileResults(self) -> dict[int, tuple[float, float, float, float]]:
-        """Return the times of the last run by operation, in milliseconds: in all, copies, computation, the rest.
+        """Return the times of the last run by the operation's number, in milliseconds: in all, copies, computation, the rest.
+
+        Four floats each, of which the first is the sum of the others. Copies are those between regions of memory; computation
+        is the device's own account (cycles at its clock), 0 on the host, where the rest is what was computed. An operation
+        that was computed with another has 0; those that an accelerator ran as one have one entry, under the merged
+        operation's number.
 
         It is empty unless `enableTimeProfile` was called before the run.
         """
@@ -505,7 +529,12 @@ class Session(ObjectRef):
         return found
 
     def totalTime(self) -> float:
-        """Return how long the last `forward` or `stepTo` took, in milliseconds; taken always."""
+        """Return how long the last `forward` or `stepTo` took, in milliseconds: wall time of the call, 0.0 before the first
+        one.
+
+        It is taken whether or not `enableTimeProfile` was called. With TRIUNE_MODELLED_TIME=1 in the environment the time of
+        operations on an accelerator is the board's instead of the simulation's.
+        """
         return self._total * 1e3
 
     def _equals(self, other: Any) -> bool:

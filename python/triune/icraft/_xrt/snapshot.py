@@ -37,7 +37,7 @@ _PAGE: Final = 4096
 """Data begin at a multiple, and each parameter's at a multiple of 64."""
 
 
-def write_snapshot(path: str, view: NetworkView, backends: Sequence[Backend]) -> None:
+def write_snapshot(path: str | os.PathLike[str], view: NetworkView, backends: Sequence[Backend]) -> None:
     """Write a session's network, with the data of its parameters, and its backends' options to a file, which is replaced at once.
 
     Raises InternalError if parameters have no data, or the file cannot be written.
@@ -89,7 +89,7 @@ def write_snapshot(path: str, view: NetworkView, backends: Sequence[Backend]) ->
 
 
 def read_snapshot(
-    path: str, types: Sequence[type], devices: Sequence[Device]
+    path: str | os.PathLike[str], types: Sequence[type], devices: Sequence[Device]
 ) -> tuple[Network, list[int], list[Backend]]:
     """Return the network of a snapshot, the numbers of the session's operations, and the backends, bound and not applied.
 
@@ -125,7 +125,7 @@ def read_snapshot(
     return network, ops, given
 
 
-def _opened(path: str, where: str) -> tuple[Stored, dict[str, Any], int]:
+def _opened(path: str | os.PathLike[str], where: str) -> tuple[Stored, dict[str, Any], int]:
     """Return the file, checked, its description, and where data begin."""
     try:
         return _checked(stored(path), where)

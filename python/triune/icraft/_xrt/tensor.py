@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Self, overload
 import numpy as np
 import numpy.typing as npt
 
+from triune.icraft._xir.errors import Error
+from triune.icraft._xir.filling import filled
 from triune.icraft._xir.layout import Layout
 from triune.icraft._xir.objects import ObjectRef
 from triune.icraft._xir.types import TensorType
@@ -139,7 +141,7 @@ class Tensor(ObjectRef):
 
     @classmethod
     def Init(cls) -> Self:
-        """Return a tensor of no type and without data, not null."""
+        """Return a tensor of no type and without data, not null: its type is 32-bit floats of no extents."""
         tensor = cls._new()
         tensor._set_up(TensorType.Init(), None, 0, None)
         return tensor
@@ -154,28 +156,33 @@ class Tensor(ObjectRef):
     # ---- what it is
 
     def dtype(self) -> TensorType:
-        """Return the type: that of the elements, with the scales of quantized ones, the shape and the layout."""
+        """Return the type: that of the elements, with the scales of quantized ones, the shape and the layout.
+
+        It is the tensor's own: what is changed in it is changed in the tensor, while `setDType` checks that the memory is
+        enough.
+        """
         return self._dtype
 
     def chunk(self) -> MemChunk:
-        """Return the chunk that the data lies in, a null handle if there is none."""
+        """Return the chunk that the data lies in, a null handle if there is none. Others may share the chunk: `offset` says
+        where it begins."""
         return MemChunk() if self._chunk is None else self._chunk
 
     def offset(self) -> int:
-        """Return where the data begins in its chunk, in bytes."""
+        """Return where the data begins in its chunk, in bytes; 0 without data."""
         return self._offset
 
     def hasData(self) -> bool:
-        """Return whether there is memory for the data.
+        """Return whether there is memory for the data, whatever it holds.
 
         A tensor of nothing but a type has none until `mallocOn` or `setData`.
         """
         return self._chunk is not None
 
     def data(self) -> MemPtr:
-        """Return where the data begins.
+        """Return where the data begins: a C pointer on the host, a physical address on a device.
 
-        Raises InternalError if there is none.
+        Raises InternalError ([11012]) if there is none.
         """
         chunk = self._memory("data")
         return chunk.begin + self._offset if self._offset else chunk.begin
@@ -183,12 +190,12 @@ class Tensor(ObjectRef):
     def memRegion(self) -> MemRegion:
         """Return the region that the data lies in.
 
-        Raises InternalError if there is no data.
+        Raises InternalError ([11012]) if there is no data.
         """
         return self._memory("memRegion").region
 
     def isOn(self, mregion: MemRegion) -> bool:
-        """Return whether the data lies in a region."""
+        """Return whether the data lies in a region, by identity: False of a tensor without data, too."""
         return self._chunk is not None and self._chunk.isOn(mregion)
 
     def _memory(self, what: str) -> MemChunk:
@@ -234,9 +241,9 @@ class Tensor(ObjectRef):
         self._chunk, self._offset = chunk, offset
 
     def mallocOn(self, mregion: MemRegion) -> Self:
-        """Allocate memory in a region; the chunk that the tensor had is let go.
+        """Allocate memory in a region, as many bytes as the stored elements take; the chunk that the tensor had is let go.
 
-        Raises InternalError if there is not enough.
+        Raises InternalError if there is not enough, or an extent is not known.
         """
         expect("Tensor.mallocOn: mregion", mregion, MemRegion, "a memory region")
         self._place(mregion.malloc(self._bytes()), 0)
@@ -312,23 +319,28 @@ class Tensor(ObjectRef):
     # ---- data
 
     def read(self, dest: Buffer, src_offset: int, byte_size: int) -> None:
-        """Copy bytes from `src_offset` on to the beginning of a buffer.
+        """Copy `byte_size` bytes from `src_offset` on, counted from the data's beginning, to the beginning of a buffer.
+
+        It does not wait for the data to be ready. The buffer is any of Python's or numpy's in C order that can be written to.
 
         Raises InternalError if they are not all in the tensor and in the buffer, or there is no data.
         """
         self._within("read", src_offset, byte_size).read(dest, self._offset + src_offset, byte_size)
 
     def write(self, dest_offset: int, src: Buffer, byte_size: int) -> None:
-        """Copy bytes from the beginning of a buffer to `dest_offset`.
+        """Copy `byte_size` bytes from the beginning of a buffer to `dest_offset`, counted from the data's beginning.
 
-        Raises InternalError if they are not all in the tensor and in the buffer, or there is no data.
+        Raises InternalError if they are not all in the tensor and in the buffer, there is no data, or the memory is
+        read-only, as that of parameters is.
         """
         self._within("write", dest_offset, byte_size).write(self._offset + dest_offset, src, byte_size)
 
     def copyFrom(self, dest_offset: int, src_tensor: Tensor, src_offset: int, byte_size: int) -> None:
-        """Copy bytes of another tensor, of any region, to `dest_offset`.
+        """Copy `byte_size` bytes of another tensor, of any region, from `src_offset` on to `dest_offset`, once that one's
+        data is ready.
 
-        Raises InternalError if they are not all in both tensors, or one has no data.
+        Raises InternalError if they are not all in both tensors, one has no data, or it is not ready within its device's wait
+        time.
         """
         expect("Tensor.copyFrom: src_tensor", src_tensor, Tensor, "a tensor")
         source = src_tensor._within("copyFrom", src_offset, byte_size)
@@ -337,9 +349,10 @@ class Tensor(ObjectRef):
         target.copyFrom(self._offset + dest_offset, source, src_tensor._offset + src_offset, byte_size)
 
     def copyData(self, b: Buffer) -> None:
-        """Copy a buffer of the tensor's size; memory of the host is allocated if there is none.
+        """Copy a buffer of the tensor's size in bytes, of elements of any type; memory of the host is allocated if there is
+        none.
 
-        Raises InternalError if the size is another.
+        Raises InternalError ([11003]) if the size is another.
         """
         data = as_bytes(contiguous(b), "Tensor.copyData")
         if data.size != self._bytes():
@@ -355,20 +368,18 @@ class Tensor(ObjectRef):
         return chunk
 
     def fill(self, f: Callable[[int], float] | Callable[[int], int]) -> Self:
-        """Set element by element to what `f` returns for its index in memory.
+        """Set element by element to what `f` returns for its index in memory, as `Params.fill` does.
 
-        Raises InternalError if there is no memory for the data, or a number does not fit the element type.
+        Floats are rounded to the nearest, halves to even; of a calibrated type they are the real numbers.
+
+        Raises InternalError if there is no memory for the data, a number does not fit the element type, of which integers hold
+        no fractions and no more than their bits can, or the elements are ``fpe6m9`` or ``fpe7m8``.
         """
         self._memory("fill")
-        _, element = storage(self._dtype)
-        values = [f(index) for index in range(self._dtype.numElements())]
         try:
-            with np.errstate(over="raise"):
-                data = np.array(values, element)
-        except (OverflowError, FloatingPointError, TypeError, ValueError) as error:
+            data = filled(self._dtype, f)
+        except Error as error:
             raise failure(RANGE, f"Tensor.fill: {described(self._dtype)}: {error}") from None
-        if element.kind in "iub" and any(value != int(value) for value in values):
-            raise failure(RANGE, f"Tensor.fill: {described(self._dtype)} holds whole numbers")
         self.write(0, data, data.nbytes)
         return self
 

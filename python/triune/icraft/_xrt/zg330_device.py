@@ -67,7 +67,11 @@ class ZG330Device(BoardDevice):
         return self._engine_tiles(cid, ENGINE_READ_TILES)
 
     def wTileCount(self, cid: int) -> int:
-        """Return how many tiles the engines of a column have written to ``plddr``, counted as `rTileCount` does."""
+        """Return how many tiles the engines of a column have written to ``plddr`` since the last reset, counted as
+        `rTileCount` does.
+
+        Raises InternalError if there is no such column.
+        """
         return self._engine_tiles(cid, ENGINE_WRITTEN_TILES)
 
     def configTimer(self, chunk: MemChunk) -> None:

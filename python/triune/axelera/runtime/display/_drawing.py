@@ -22,7 +22,8 @@ Color = tuple[int, int, int]
 
 
 def track_color(number: int) -> Color:
-    """Return a color for a number, RGB: numbers that follow each other are far apart."""
+    """Return a color for a number, RGB from 0 to 255: numbers that follow each other are far apart, a golden section of the
+    hues."""
     red, green, blue = colorsys.hsv_to_rgb(number * 0.618033988749895 % 1.0, 0.8, 0.95)
     return round(red * 255), round(green * 255), round(blue * 255)
 
@@ -34,7 +35,7 @@ class Draw:
     """
 
     def __init__(self, image: Any) -> None:
-        """Take what `Image.from_any` takes; an array of three channels is RGB. Raises TypeError for anything else."""
+        """Take what `Image.from_any` takes, of uint8; an array of three channels is RGB. Raises TypeError for anything else."""
         found = Image.from_any(image, "RGB")
         self._picture: Pillow.Image = found._pil().convert("RGB")
         if self._picture is found._pixels:
@@ -48,7 +49,7 @@ class Draw:
 
     @property
     def pixels(self) -> Pixels:
-        """The picture as it is now: RGB, (H, W, 3)."""
+        """The picture as it is now: RGB, uint8 (H, W, 3), read-only."""
         return np.asarray(self._picture)
 
     def _over(self, layer: Pillow.Image) -> None:
@@ -67,26 +68,26 @@ class Draw:
         return layer, ImageDraw.Draw(layer)
 
     def rectangle(self, p1: Sequence[int], p2: Sequence[int], color: int | Color, width: int = 2) -> None:
-        """Draw a rectangle by two corners in pixels."""
+        """Draw a rectangle by two corners (x, y) in pixels, with lines `width` pixels wide."""
         layer, pen = self._layer()
         pen.rectangle((*p1, *p2), outline=self._color(color), width=width)
         self._over(layer)
 
     def polylines(self, points: Sequence[Sequence[int]], color: int | Color, width: int = 2) -> None:
-        """Draw lines from point to point, in pixels."""
+        """Draw lines from point (x, y) to point, `width` pixels wide. The last is not joined to the first."""
         layer, pen = self._layer()
         pen.line([tuple(point) for point in points], fill=self._color(color), width=width)
         self._over(layer)
 
     def keypoint(self, point: Sequence[int], color: int | Color, size: int = 3) -> None:
-        """Draw a dot, in pixels."""
+        """Draw a dot round a point (x, y), `size` pixels in radius."""
         layer, pen = self._layer()
         x, y = point
         pen.ellipse((x - size, y - size, x + size, y + size), fill=self._color(color))
         self._over(layer)
 
     def textsize(self, text: str, font_size: int = 12) -> tuple[int, int]:
-        """Return width and height of a text in pixels."""
+        """Return width and height of a text in pixels, of several lines all of them; `font_size` is in pixels."""
         _, pen = self._layer()
         left, top, right, bottom = pen.multiline_textbbox((0, 0), text, font=_font(font_size))
         return round(right - left), round(bottom - top)
@@ -94,7 +95,7 @@ class Draw:
     def text(
         self, point: Sequence[float], text: str, color: int | Color = (255, 255, 255), font_size: int = 12
     ) -> None:
-        """Write a text on a dark ground, its upper left corner at a point in pixels, moved into the picture."""
+        """Write a text on a dark ground, its upper left corner at a point (x, y) in pixels, moved into the picture."""
         layer, pen = self._layer()
         font = _font(font_size)
         box = pen.multiline_textbbox((0, 0), text, font=font)
@@ -105,7 +106,7 @@ class Draw:
         self._over(layer)
 
     def labelled_box(self, box: BBox, label: str, color: int | Color, alpha: float = 1.0) -> None:
-        """Draw a box, a fraction of the picture, and its label above it."""
+        """Draw a box, as fractions of the picture, and its label above it; `alpha` is the lines' opacity, 0 to 1."""
         x0, y0, x1, y1 = box.frame_pixels(self.width, self.height)
         layer, pen = self._layer()
         pen.rectangle((x0, y0, max(x0, x1), max(y0, y1)), outline=self._color(color, alpha), width=2)
@@ -114,10 +115,13 @@ class Draw:
             self.text((x0, y0 - 18), label, color)
 
     def segmentation_mask(self, mask: Any, box: BBox, color: int | Color, alpha: float = 0.5) -> None:
-        """Lay a mask over its box: what is above half of its largest number is colored."""
+        """Lay a mask, (H, W) of any dtype, over its box: what is above 0 is colored, with opacity `alpha`, 0 to 1.
+
+        It is scaled to the box; pixels that are half covered or more are colored. A box without pixels draws nothing.
+        """
         from PIL import Image as Pillow
 
-        x0, y0, x1, y1 = box.frame_pixels(self.width, self.height)
+        x0, y0, x1, y1 = box._frame_edges(self.width, self.height)
         if x1 <= x0 or y1 <= y0:
             return
         layer, _ = self._layer()
@@ -130,7 +134,11 @@ class Draw:
         self._over(layer)
 
     def heatmap(self, values: Any, alpha: float = 0.6) -> None:
-        """Lay numbers over the picture, the smallest, and what is none (NaN, infinity), dark violet, the largest light yellow."""
+        """Lay numbers, (H, W), over the picture: the smallest, and what is none (NaN, infinity), dark violet, the largest
+        light yellow.
+
+        They are scaled to the picture, and cover it with opacity `alpha`, 0 to 1. Nothing is drawn if there is no number.
+        """
         array = np.asarray(values, np.float32)
         known = np.isfinite(array)
         if not known.any():
@@ -143,7 +151,10 @@ class Draw:
         self._overlay(np.rint(colors).astype(np.uint8), alpha)
 
     def class_map(self, classes: Any, alpha: float = 0.5) -> None:
-        """Lay the color of each place's class over the picture."""
+        """Lay the color of each place's class, (H, W) of integers, over the picture, with opacity `alpha`, 0 to 1.
+
+        They are scaled to the picture without new classes between. Nothing is drawn of an empty map.
+        """
         array = np.asarray(classes)
         if not array.size:
             return
@@ -178,7 +189,7 @@ def _font(size: int) -> Any:
 
 
 def draw(image: Any, results: Any) -> Pixels:
-    """Return a picture with results drawn over it: RGB, (H, W, 3). Raises TypeError for what is no picture.
+    """Return a picture with results drawn over it: RGB, (H, W, 3). Raises TypeError for what is no picture of uint8.
 
     An array of three channels is taken for RGB; `Image` and Pillow's pictures know their order.
     """

@@ -117,11 +117,14 @@ class Window:
         return self._closed.is_set()
 
     def options(self, stream_id: int = 0, /, **options: Any) -> None:
-        """Set how pictures of a stream are shown: `title` is written at the top; others are kept and change nothing."""
+        """Set how pictures are shown: `title` is written at the top; others are kept and change nothing, as `stream_id` does."""
         self._options.update(options)
 
     def __call__(self, image: Any, results: Any = None, stream_id: int = 0) -> None:
-        """Show a picture and what was found; an array of three channels is taken for BGR, as OpenCV's are."""
+        """Show a picture and what was found; nothing once the window is closed.
+
+        An array of three channels is taken for BGR, as OpenCV's are. `stream_id` changes nothing.
+        """
         if self.is_closed:
             return
         canvas = Draw(Image.from_any(image, "BGR"))
@@ -162,7 +165,11 @@ class Window:
         return layer
 
     def image(self, position: str, path: Any, *, scale: float = 1.0, **options: Any) -> Layer:
-        """Lay a picture file over all pictures that follow, in a size. Raises InvalidArgument if it cannot be read."""
+        """Lay a picture file over all pictures that follow, its sides `scale` times as long.
+
+        `anchor_x` and `anchor_y` count among the options. Raises InvalidArgument if it cannot be read, or would be larger
+        than a screen.
+        """
         from PIL import Image as Pillow
 
         try:
@@ -216,7 +223,8 @@ class Window:
         self._closed.set()
 
     def wait_for_close(self) -> None:
-        """Wait until the user closes the window; at once where nobody sees one."""
+        """Wait until the user closes the window (q, Escape); at once where nobody sees one: without OpenCV, or before the
+        first picture."""
         if self.renderer != "opencv" or not self.shown:
             self._closed.set()
             return
@@ -241,13 +249,13 @@ class App:
         self._threads: list[tuple[threading.Thread, list[BaseException]]] = []
 
     def create_window(self, title: str, size: tuple[int, int] = (900, 600)) -> Window:
-        """Return a window of a size in pixels."""
+        """Return a window; `size` is width and height in pixels where `opencv` shows it. The app closes it in the end."""
         window = Window(title, size, self.renderer)
         self.windows.append(window)
         return window
 
     def start_thread(self, target: Callable[..., Any], args: tuple[Any, ...] = (), name: str | None = None) -> None:
-        """Run a function in a thread; `run` waits for it."""
+        """Run a function in a thread, a daemon; `run` waits for it, and raises what it raised."""
         failed: list[BaseException] = []
 
         def work() -> None:

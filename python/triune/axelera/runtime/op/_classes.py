@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from triune._files import read_text
+from triune._model_info import labels_of
 from triune.axelera.runtime._errors import InvalidArgument
-from triune.errors import FileError
+from triune.errors import ArgumentError, FileError
 
 _COCO = """person bicycle car motorcycle airplane bus train truck boat traffic_light fire_hydrant stop_sign parking_meter bench
 bird cat dog horse sheep cow elephant bear zebra giraffe backpack umbrella handbag tie suitcase frisbee skis snowboard
@@ -62,17 +63,22 @@ def _enumeration(name: str, labels: Iterable[str]) -> Any:
 def load_classes(file: str | os.PathLike[str], name: str = "Classes") -> Any:
     """Return an enumeration of the classes that a file names, numbered from 0.
 
-    A ``.yaml`` file has them under ``names``, as a list or by number, as data sets of Ultralytics' do; others have one a line.
+    A ``.yaml`` file has them under ``names``, as a list or by number, as data sets of Ultralytics' do; others have one a line, or
+    are a list, or a dict from numbers to names, as JSON or Python spell them.
     Names become identifiers: up to a comma, in small letters, with ``_`` for what is none. Raises InvalidArgument if there
     are none, or a number is left out: the ones behind it would be other classes'.
     """
     path = Path(file)
     try:
         text = read_text(path)
-    except FileError as error:
+        if path.suffix.lower() in (".yaml", ".yml"):
+            found = _of_yaml(text)
+        elif text.lstrip()[:1] in ("{", "["):
+            found = dict(enumerate(labels_of(path)))
+        else:
+            found = dict(enumerate(line for line in text.splitlines() if line.strip()))
+    except (ArgumentError, FileError) as error:
         raise InvalidArgument(str(error)) from None
-    yaml = path.suffix.lower() in (".yaml", ".yml")
-    found = _of_yaml(text) if yaml else dict(enumerate(line for line in text.splitlines() if line.strip()))
     if not found:
         raise InvalidArgument(f"{path}: expected names of classes, one a line, or under 'names' in YAML")
     for number in range(len(found)):

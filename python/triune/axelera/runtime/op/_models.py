@@ -131,6 +131,10 @@ class Load(Operator):
             raise InvalidArgument(
                 f"{path}: pipelines in .axe files are not read; put the pipeline together with op.seq"
             )
+        if not os.path.exists(path):
+            raise InvalidArgument(
+                f"{path} does not exist: expected a package's directory, its model.json or a .axm file"
+            )
         with scratch() as folder:
             if os.path.isfile(path) and zipfile.is_zipfile(path):
                 path = _extracted(path, folder)
@@ -190,9 +194,13 @@ class Load(Operator):
         arrays = []
         for io, info in zip(self._package.inputs, self._inputs, strict=True):
             real = reals_at_border(tensors[io.name], info.scale, info.zero_point)
+            wanted, got = list(io.model_shape), list(real.shape)
+            if got != wanted:
+                cure = (
+                    "; op.to_tensor() brings channels in front" if got == [*wanted[:1], *wanted[2:], wanted[1]] else ""
+                )
+                raise InvalidArgument(f"input {io.name!r}: expected shape {wanted}, got {got}{cure}")
             laid = np.moveaxis(real, 1, -1) if real.ndim == 4 else real
-            if laid.size != np.prod(info.unpadded_shape):
-                raise InvalidArgument(f"input {io.name!r}: expected shape {io.model_shape}, got {list(real.shape)}")
             arrays.append(info.quantize(np.ascontiguousarray(laid).reshape(info.unpadded_shape)))
         targets = [np.empty(info.shape, info.dtype) for info in self._made]
         current().run(self._wanted, arrays, targets)

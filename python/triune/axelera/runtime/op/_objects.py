@@ -61,47 +61,63 @@ class BBox:
 
     @property
     def width(self) -> float:
-        """The width as a fraction."""
+        """The width as a fraction of the picture's: x1 − x0."""
         return self.x1 - self.x0
 
     @property
     def height(self) -> float:
-        """The height as a fraction."""
+        """The height as a fraction of the picture's: y1 − y0."""
         return self.y1 - self.y0
 
     def in_frame_of(self, parent: BBox) -> BBox:
-        """Return the box in the picture that `parent`, within which it lies, is a box of."""
+        """Return the box as fractions of the picture that `parent`, within which it lies, is a box of."""
         x, y, width, height = parent.x0, parent.y0, parent.width, parent.height
         return BBox(x + self.x0 * width, y + self.y0 * height, x + self.x1 * width, y + self.y1 * height)
 
     def to_pixels(self, w: int, h: int) -> tuple[int, int, int, int]:
-        """Return the corners in pixels of a picture of that size: the nearest ones, none outside."""
+        """Return the corners x0, y0, x1, y1 in pixels of a picture of that size: the nearest ones, from 0 to below width and
+        height.
+
+        Raises ValueError for NaN.
+        """
         return _pixel(self.x0, w), _pixel(self.y0, h), _pixel(self.x1, w), _pixel(self.y1, h)
 
     def frame_pixels(self, w: int, h: int) -> tuple[int, int, int, int]:
-        """Return the corners in pixels of the whole picture, whose size is given."""
+        """Return the corners in pixels of the whole picture, whose size is given, as `to_pixels` does: of a box in a part of
+        it, there."""
         return (self._frame or self).to_pixels(w, h)
 
+    def _frame_edges(self, w: int, h: int) -> tuple[int, int, int, int]:
+        """Return the first column and row in the whole picture, whose size is given, and the ones behind the last, up to width
+        and height: what a slice takes.
+
+        Raises ValueError for NaN.
+        """
+        box = self._frame or self
+        x0, x1 = (nearest(x * w, w + 1) for x in (box.x0, box.x1))
+        y0, y1 = (nearest(y * h, h + 1) for y in (box.y0, box.y1))
+        return x0, y0, x1, y1
+
     def xyxy(self) -> tuple[float, float, float, float]:
-        """Return the corners."""
+        """Return the corners x0, y0, x1, y1, as fractions of the picture."""
         return self.x0, self.y0, self.x1, self.y1
 
     def xywh(self) -> tuple[float, float, float, float]:
-        """Return centre, width and height."""
+        """Return centre, width and height, as fractions of the picture."""
         return (self.x0 + self.x1) / 2, (self.y0 + self.y1) / 2, self.width, self.height
 
     def ltwh(self) -> tuple[float, float, float, float]:
-        """Return the first corner, width and height."""
+        """Return the first corner, width and height, as fractions of the picture."""
         return self.x0, self.y0, self.width, self.height
 
     @classmethod
     def from_xywh(cls, cx: float, cy: float, w: float, h: float) -> Self:
-        """Return a box by its centre, width and height."""
+        """Return a box by its centre, width and height, as fractions of the picture."""
         return cls(cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2)
 
     @classmethod
     def from_ltwh(cls, left: float, top: float, w: float, h: float) -> Self:
-        """Return a box by its first corner, width and height."""
+        """Return a box by its first corner, width and height, as fractions of the picture."""
         return cls(left, top, left + w, top + h)
 
 
@@ -144,11 +160,11 @@ class Keypoint:
     _frame_y: float | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     def frame_x(self, w: int) -> int:
-        """Return the column in the whole picture, whose width is given."""
+        """Return the nearest column in the whole picture, `w` pixels wide, from 0 to below `w`. Raises ValueError for NaN."""
         return _pixel(self.x if self._frame_x is None else self._frame_x, w)
 
     def frame_y(self, h: int) -> int:
-        """Return the row in the whole picture, whose height is given."""
+        """Return the nearest row in the whole picture, `h` pixels high, from 0 to below `h`. Raises ValueError for NaN."""
         return _pixel(self.y if self._frame_y is None else self._frame_y, h)
 
 
@@ -163,7 +179,7 @@ class PoseObject:
     class_id: Any = None
 
     def draw(self, draw: Any) -> None:
-        """Draw the box, and the points that are more likely there than not."""
+        """Draw the box, and the points whose confidence is above 0.5, in the class's color."""
         if self.bbox is not None:
             draw.labelled_box(self.bbox, _label(self), _number(self))
         for point in self.keypoints:
@@ -205,7 +221,7 @@ class OrientedObject:
 
     @property
     def xywhr(self) -> tuple[float, float, float, float, float]:
-        """Centre, extents and angle."""
+        """Centre and extents as fractions of the picture, and the angle in radians."""
         return self.cx, self.cy, self.w, self.h, self.angle
 
     def _turned(self, cx: float, cy: float, w: float, h: float) -> list[tuple[float, float]]:
@@ -215,12 +231,12 @@ class OrientedObject:
 
     @property
     def corners(self) -> list[tuple[float, float]]:
-        """The four corners, as fractions of a square picture."""
+        """The four corners (x, y), as fractions of a square picture, in the order in which they lie round the box."""
         return self._turned(self.cx, self.cy, self.w, self.h)
 
     @property
     def bbox(self) -> BBox:
-        """The upright box round it."""
+        """The upright box round it, as fractions of a square picture."""
         across, down = zip(*self.corners, strict=True)
         return BBox(min(across), min(down), max(across), max(down))
 
@@ -230,11 +246,17 @@ class OrientedObject:
         return [(nearest(x, w), nearest(y, h)) for x, y in found]
 
     def to_corners_pixels(self, w: int, h: int) -> list[Point]:
-        """Return the corners in pixels of a picture of that size; it is turned in pixels, so that it stays a rectangle."""
+        """Return the four corners in pixels of a picture of that size: the nearest ones, none outside.
+
+        The box is turned in pixels, so that it stays a rectangle. Raises ValueError for NaN.
+        """
         return self._pixels(BBox.from_xywh(self.cx, self.cy, self.w, self.h), w, h)
 
     def frame_corners(self, w: int, h: int) -> list[Point]:
-        """Return the corners in pixels of the whole picture, whose size is given."""
+        """Return the four corners in pixels of the whole picture, whose size is given: the nearest ones, none outside.
+
+        Raises ValueError for NaN.
+        """
         return self.to_corners_pixels(w, h) if self._frame_bbox is None else self._pixels(self._frame_bbox, w, h)
 
     def draw(self, draw: Any) -> None:
@@ -259,7 +281,7 @@ class DepthMap:
     depth: Array = field(default_factory=lambda: np.empty(0, np.float32))
 
     def draw(self, draw: Any) -> None:
-        """Lay the map over the picture, from the nearest in dark to the farthest in light."""
+        """Lay the map over the picture, its smallest numbers in dark and its largest in light (`Draw.heatmap`)."""
         draw.heatmap(self.depth)
 
 
@@ -296,7 +318,7 @@ class TrackedObject:
 
     @property
     def bbox(self) -> BBox:
-        """Where it is expected."""
+        """Where it is expected: `predicted_bbox`."""
         return self.predicted_bbox
 
     @property
@@ -310,6 +332,7 @@ class TrackedObject:
         return getattr(self.tracked, "score", None)
 
     def draw(self, draw: Any) -> None:
-        """Draw the box in the track's color, fainter if it is lost."""
+        """Draw the box in the track's color with number and label, opaque while it is tracked, fainter if it is new (0.7) or
+        lost (0.4)."""
         alpha = {"new": 0.7, "tracked": 1.0, "lost": 0.4, "removed": 0.2}[self.state.name]
         draw.labelled_box(self.predicted_bbox, f"#{self.track_id} {_label(self)}".strip(), self.track_id, alpha)

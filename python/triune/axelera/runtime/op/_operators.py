@@ -82,9 +82,20 @@ class Operator:
         return self
 
     def batch(self, *inputs: Any) -> list[Any]:
-        """Return the results of several inputs, in their order: of an iterable of them, or of them one by one."""
-        several = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Iterable) else inputs
-        return [self(one) for one in several]
+        """Return the results of several inputs, in their order.
+
+        There is an argument for each input that the operator takes: an array whose first axis counts them, or an iterable. Raises
+        InvalidArgument if they are not as many as each other.
+        """
+        if not inputs or not all(isinstance(several, Iterable) for several in inputs):
+            raise InvalidArgument(
+                "batch: expected arrays or lists of inputs, one for each input that the operator takes"
+            )
+        try:
+            together = list(zip(*inputs, strict=True))
+        except ValueError:
+            raise InvalidArgument("batch: the inputs are not as many as each other") from None
+        return [self(*values) for values in together]
 
     def stream(self, source: Any, *, max_in_flight: int | None = None) -> Iterator[tuple[Any, Any]]:
         """Yield each picture of a source, and its result, in the calling thread; `max_in_flight` changes nothing.
@@ -102,14 +113,17 @@ class Operator:
             yield image, self(image)
 
     def nodes(self) -> Iterator[Operator]:
-        """Yield the operator, and those in it."""
+        """Yield the operator, then those in it, depth first."""
         yield self
         for inner in getattr(self, "operators", ()):
             if isinstance(inner, Operator):
                 yield from inner.nodes()
 
     def node(self, name: str | None = None, *, cls: type[Operator] | None = None) -> Any:
-        """Return the first operator within this one of a name or class. Raises KeyError if there is none."""
+        """Return the first operator within this one, itself included, of a name and class; either may be left out.
+
+        Raises KeyError if there is none.
+        """
         for one in self.nodes():
             if (name is None or one.name == name) and (cls is None or isinstance(one, cls)):
                 return one

@@ -36,14 +36,20 @@ _PADS = {
 def windows(count: int, *, pool: bool = False, dilation: bool = True, output_pad: bool = False) -> list[Attr]:
     """Return the attributes of a window over `count` axes."""
     sides = _SIDES[count]
-    found = [attr(f"pool_{side}", kinds.whole, f"The window's {side}.", 1, 1) for side in sides] if pool else []
-    found += [attr(f"stride_{side}", kinds.whole, f"The step along the {side}.", 1, 1) for side in sides]
-    found += [attr(f"pad_{side}", kinds.whole, f"The padding at the {side}.", 0, 0) for side in _PADS[count]]
+    found = (
+        [attr(f"pool_{side}", kinds.whole, f"The window's {side} in elements.", 1, 1) for side in sides] if pool else []
+    )
+    found += [attr(f"stride_{side}", kinds.whole, f"The step along the {side} in elements.", 1, 1) for side in sides]
+    found += [
+        attr(f"pad_{side}", kinds.whole, f"The elements of padding at the {side}.", 0, 0) for side in _PADS[count]
+    ]
     if dilation:
-        text = "The distance of neighbours in the window along the"
+        text = "The distance in elements of neighbours in the window along the"
         found += [attr(f"dilation_{side}", kinds.whole, f"{text} {side}.", 1, 1) for side in sides]
     if output_pad:
-        found += [attr(f"output_pad_{side}", kinds.whole, f"What the {side} is longer.", 0, 0) for side in sides]
+        found += [
+            attr(f"output_pad_{side}", kinds.whole, f"How many elements the {side} is longer.", 0, 0) for side in sides
+        ]
     return found
 
 

@@ -67,10 +67,10 @@ class AlignedUnit(Concrete):
 
     @property
     def index(self) -> list[int]:
-        """The axes."""
+        """The axes, numbers of stored extents; as many as `unit` has. A new list."""
         return list(self._index)
 
     @property
     def unit(self) -> list[int]:
-        """What the extents are to be multiples of."""
+        """What the extents are to be multiples of, in elements, one for each axis. A new list."""
         return list(self._unit)

@@ -45,9 +45,7 @@ fn thresholded_relu(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     Ok(node
         .function(move |f| {
             let x = f.input(0)?;
-            let above = f.compare(BinaryKind::Greater, x, f64::from(alpha))?;
-            let zero = f.scalar_like(0.0, x);
-            f.choose(above, x, zero)
+            f.unary(UnaryKind::ThresholdedRelu(alpha), x)
         })
         .into())
 }
