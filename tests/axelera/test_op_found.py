@@ -88,6 +88,27 @@ def test_a_part_has_one_pixel_at_least(box: tuple[float, float, float, float], p
     np.testing.assert_array_equal(part, picture[place])
 
 
+def test_a_part_by_numbers_is_one_that_is_known() -> None:
+    picture = np.random.default_rng(6).integers(0, 256, (40, 80, 3), np.uint8)
+
+    def part(row: list[float], **how: Any) -> Array:
+        with op.frame_context(picture):
+            op.resize(width=8, height=8)(picture)
+            found: Array = op.crop_roi(**{"indices": (0, 1, 2, 3), **how})(np.array(row))
+            return found
+
+    np.testing.assert_array_equal(part([2, 2, 4, 4], format="ltwh"), picture[10:30, 20:60])
+    np.testing.assert_array_equal(part([-math.inf, 0, 4, math.inf]), picture[:, :40])
+    for wrong in ("ltrb", "yxyx", None):
+        with pytest.raises(InvalidArgument, match=r"crop_roi: format .* is none of XYXY, XYWH, LTWH"):
+            part([2, 2, 4, 4], format=wrong)
+    for places in ((0, 1, 2), (0, 1, 2, 9), 3):
+        with pytest.raises(InvalidArgument, match=r"crop_roi: indices .* are not four places of a row of shape \(4,\)"):
+            part([2, 2, 4, 4], indices=places)
+    with pytest.raises(ValueError, match="no number"):
+        part([math.nan, 2, 4, 4])
+
+
 def test_what_is_found_on_an_edge_is_classified() -> None:
     # What lies in the letterbox's border comes back as a box on the picture's edge.
     picture = np.random.default_rng(7).integers(0, 256, (40, 80, 3), np.uint8)

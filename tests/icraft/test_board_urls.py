@@ -87,6 +87,8 @@ def test_programs_of_a_wl170_are_told_why_there_is_none() -> None:
     backends, devices = [wl170backend.WL170Backend, HostBackend], [HostDevice.Default()] * 2
     with pytest.raises(InternalError, match=r"WL170Backend: there is no WL170 .* compile for zg330 or buyi"):
         Session.Create(backends, network.view(0), devices)
+    with pytest.raises(InternalError, match=r"WL170Backend: there is no WL170"):
+        wl170backend.WL170Backend()
     with pytest.raises(AttributeError, match=r"no attribute 'WL170Device': there is no WL170"):
         xrt.WL170Device  # noqa: B018
     with pytest.raises(AttributeError, match=r"no attribute 'WL171Device'$"):

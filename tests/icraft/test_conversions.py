@@ -305,6 +305,28 @@ def test_arguments_are_taken_as_pybind11_does(
     assert checked > 20
 
 
+def test_parts_are_of_their_classes() -> None:
+    image = xir.TensorType(xir.FloatType.FP32(), [1, 2], xir.Layout("NC"))
+    value, number = xir.Input(image)[0], xir.IntImm(3)
+    quantized = xir.QuantizedType(xir.QuantizedScaleArray([0.5]), xir.IntegerType.SInt8(), xir.FloatType.FP32())
+    for refused in (
+        lambda: value.setMType(value),
+        lambda: value.setDType(xir.HostMem()),
+        lambda: number.setMType(image),
+        lambda: number.setDType("@fp(32)"),
+        lambda: xir.IntImm(3, xir.Layout("N")),
+        lambda: image.setElementDtype(image),
+        lambda: image.setLayout(number),
+        lambda: xir.TensorType(xir.FloatType.FP32(), [1], number),
+        lambda: quantized.setScale(value),
+        lambda: image.setScale([0.5]),
+    ):
+        with pytest.raises(TypeError, match=r"is needed, not"):
+            refused()
+    assert image.setLayout("HW").layout == xir.Layout("HW")
+    assert str(value.mtype) == '"@hostm"'
+
+
 @pytest.mark.parametrize(
     ("value", "expected"), [(None, False), (np.True_, True), (0, False), (2.5, True), (Truth(), True)]
 )

@@ -290,6 +290,8 @@ def test_attributes_are_the_vendors(rng: np.random.Generator) -> None:
         ({"pre_scale_data": [1.0, 0.0, 1.0]}, "divisor of 0"),
         ({"pre_scale_data": [1.0, 1e-9, 1.0]}, "fit into 16 bits"),
         ({"pre_mean_data": [float("nan")] * 3}, "expected 3 numbers"),
+        ({"pre_mean_data": [10**400] * 3}, "expected 3 numbers"),
+        ({"pre_scale_data": [1.0, 5e-324, 1.0]}, "fit into 16 bits"),
         ({"input_bits": 16}, "input_bits is 16"),
         ({"input_bits": "8"}, "input_bits is '8'"),
         ({"one_fast": True}, "one_fast is set"),
@@ -411,6 +413,7 @@ def test_of_none_there_is_an_empty_tensor(model: Path, tmp_path: Path, rng: np.r
         (lambda op: op.setAttr("chn_1st", 0), "chn_1st is 0"),
         (lambda op: op.setAttr("chn_1st", 2), r"operand 0: expected \[1, 4,"),
         (lambda op: op.setAttr("data_thr", [1]), "data_thr .* expected 2 numbers"),
+        (lambda op: op.setAttr("data_thr", [1, 1 << 31]), "data_thr is .* 32 bits with sign"),
         (lambda op: op.setAttr("cmp_chn", 9), "cmp_chn is 9"),
         (lambda op: op.setAttr("valid_chn", 9), "valid_chn is 9"),
         (lambda op: op.setAttr("anchor_num", -1), "anchor_num is -1"),
@@ -423,6 +426,8 @@ def test_wrong_candidates_are_named(change: Any, said: str, model: Path, tmp_pat
     change(named(network, "DetPost"))
     with pytest.raises(xir.InternalError, match=said):
         on_host(network, image)
+    with pytest.raises(xir.InternalError, match=said):
+        on_board(network, Device.Open("axi://ql100aiu")).forward([image])
 
 
 # ---- NMS, by its registers as programs use it

@@ -143,6 +143,7 @@ def test_a_board_computes_the_same(tmp_path: Path) -> None:
     [
         ({"M_inversed": [[1, 0], [0, 1]]}, r"WarpAffine\): M_inversed has the row \[1, 0\], expected 3 numbers"),
         ({"M_inversed": None}, "M_inversed is None, expected 2 rows of 3 numbers"),
+        ({"M_inversed": [[10**400, 0, 0], [0, 1, 0]]}, r"M_inversed has the row \[1000"),
         ({"M_inversed": [[1e6, 0, 0], [0, 1, 0]]}, "numbers from 65536 on do not fit the registers"),
         ({"flags": 2}, "flags is 2, expected a whole number from 0 to 1"),
         ({"borderMode": 4}, "borderMode is 4"),
@@ -227,6 +228,17 @@ def test_every_pixel_has_its_class_and_value(
     found = segments(tmp_path, data, made, **attributes)
     assert found.dtype == np.uint8
     assert read_as_programs_do(found) == segments_naive(data, made, mode, corners)
+
+
+@pytest.mark.parametrize("mode", [0, 1])
+def test_rows_are_computed_in_bands(tmp_path: Path, mode: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = np.random.default_rng(8).integers(-128, 128, (1, 2, 7, 5, 4)).astype(np.int8)
+    made = (11, 6) if mode else (7, 5)
+    attributes = {"mode": mode, "dst_ysize": made[0], "dst_xsize": made[1], "align_corner": False}
+    whole = segments(tmp_path, data, made, **attributes)
+    monkeypatch.setattr("triune.icraft._host.logic._BAND", 100)
+    np.testing.assert_array_equal(segments(tmp_path, data, made, **attributes), whole)
+    assert read_as_programs_do(whole) == segments_naive(data, made, mode, False)
 
 
 def test_of_equal_classes_the_first_is_taken(tmp_path: Path) -> None:

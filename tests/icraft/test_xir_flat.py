@@ -165,6 +165,51 @@ def test_every_kind_of_attribute_survives(tmp_path: Path, place: int) -> None:
     assert str(getattr(found.ops[-1], name)) == str(getattr(op, name))
 
 
+def merged(folder: Path) -> Network:
+    """Return a network with an operation that was merged from another, each with instructions of its own."""
+    feature_map = lambda v_id: value(v_id, tensor("@sint(8)", [1, 1, 2, 2, 32], "NCHWc32"))  # noqa: E731
+    words = lambda v_id: value(v_id, tensor("@uint(64)", [2], "*"), params=True)  # noqa: E731
+    more = {"compile_target": "@buyit", "params": [], "origin_ops_id": [], "device_info": {}, "layer_count": 1}
+    inner = operation("icraft::xir::HardOp", 5, [], [], **more, instr=[words(10)], sub_hard_ops=[])
+    outer = operation(
+        "icraft::xir::HardOp", 1, [feature_map(1)], [feature_map(2)], **more, instr=[words(9)], sub_hard_ops=[inner]
+    )
+    ops = [operation("icraft::xir::Input", 0, [], [feature_map(1)]), outer]
+    network = of_document(document([*ops, operation("icraft::xir::Output", 2, [feature_map(2)], [])]), folder)
+    network.setAITarget(BuyiTarget())
+    for params in network.allParams():
+        params.copyData(np.full(2, params.v_id, np.uint64))
+    return network
+
+
+def test_what_an_operation_was_merged_from_keeps_its_data(tmp_path: Path) -> None:
+    network = merged(tmp_path)
+    found = again(network, tmp_path)
+    assert found == network
+    assert np.asarray(found.ops[1].sub_hard_ops[0].instr[0]).tolist() == [10, 10]
+    network.dumpJsonToFile(str(tmp_path / "merged.json"))
+    network.dumpParamsToFile(str(tmp_path / "merged.raw"))
+    other = Network.CreateFromJsonFile(str(tmp_path / "merged.json"))
+    other.loadParamsFromFile(str(tmp_path / "merged.raw"))
+    assert data(other) == data(found) == data(network)
+    # Its numbers are taken.
+    found.insertOp(2, xir.Abs(found.ops[1][0]))
+    assert found.ops[2][0].v_id == 11
+
+
+@pytest.mark.parametrize("number", [math.inf, -math.inf])
+def test_numbers_that_json_lacks_come_back(tmp_path: Path, number: float) -> None:
+    network = Network("border", Framework.ONNX, "1")
+    given = Input(f32(1, 4, 4, 8))
+    border = xir.Pad(given[0], [0, 0, 1, 1], xir.Mode.CONSTANT, number)
+    for op in (given, border, Output(border[0])):
+        network.addOp(op)
+    network.dumpJsonToFile(str(tmp_path / "border.json"))
+    for found in (again(network, tmp_path), Network.CreateFromJsonFile(str(tmp_path / "border.json"))):
+        assert found == network
+        assert found.ops[1].value.value == number
+
+
 # ---- an independent writer and reader
 
 

@@ -157,6 +157,8 @@ def test_what_is_no_pattern() -> None:
         IsOp(Conv2d, 3)
     with pytest.raises(TypeError, match="op_type: Sequence"):
         OpPattern("icraft::xir::AddNode")
+    with pytest.raises(TypeError, match="not iterable"):
+        list(IsOp(Conv2d))
 
 
 def test_backtracking_finds_a_match_that_comes_late() -> None:

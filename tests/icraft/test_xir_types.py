@@ -89,6 +89,8 @@ def test_what_is_no_axis() -> None:
     for wrong in (lambda: AxisName("c"), lambda: AxisName("NH"), lambda: AxisUnit("C", 3), lambda: AxisUnit("c", -1)):
         with pytest.raises(Error, match=r"axis|negative"):
             wrong()
+    with pytest.raises(Error, match="1024 at most"):
+        Layout.Init().X(1 << 62)
 
 
 # ---- scalars

@@ -3,6 +3,7 @@ they are the test's own, registered for the host."""
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -171,6 +172,30 @@ def test_one_step_after_another() -> None:
     with pytest.raises(InternalError, match="no inputs are given"):
         made.stepTo(0)
     assert first(made.stepTo(0, [x(1)])) == [1]
+
+
+def test_threads_that_step_take_turns() -> None:
+    made, wrong = session(), []
+
+    def step(seed: int) -> None:
+        try:
+            for number in np.random.default_rng(seed).integers(1, 6, 300):
+                made.stepTo(int(number), [x(5)])
+        except InternalError as error:
+            wrong.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=step, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert wrong == []
+    assert first(made.stepTo(1, [x(5)])) == [6]
 
 
 def test_a_part_of_a_session() -> None:

@@ -37,8 +37,9 @@ impl<'a> Buffer<'a> {
 
     /// Reads what `bytes` hold.
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        // Writers share strings and little tables: some slack, linear in the size all the same.
-        let budget = Cell::new(bytes.len().saturating_mul(4).saturating_add(1 << 16));
+        // Writers share strings and little tables, and a reference of 5 bytes makes a reader visit a field list: some slack,
+        // linear in the size all the same.
+        let budget = Cell::new(bytes.len().saturating_mul(8).saturating_add(1 << 16));
         Self { bytes, budget, room: RefCell::default(), refused: Cell::default() }
     }
 
@@ -60,6 +61,11 @@ impl<'a> Buffer<'a> {
             .checked_sub(bytes.max(8))
             .ok_or("its parts refer to each other so often that it cannot be a real model")?;
         self.budget.set(left);
+        self.claim(bytes)
+    }
+
+    /// Claims memory for what becomes of `bytes`.
+    fn claim(&self, bytes: usize) -> Result<(), Wrong> {
         self.room.borrow_mut().take(Self::ROOM * bytes.max(8) as u64).map_err(|none| {
             self.refused.set(Some(none));
             none.to_string()
@@ -248,6 +254,21 @@ impl<'a> Table<'a> {
     /// Counts bytes that a reader is about to look at besides what the other functions return.
     pub(crate) fn visit(&self, bytes: usize) -> Result<(), Wrong> {
         self.buffer.visit(bytes)
+    }
+
+    /// Where the table begins.
+    pub(crate) fn position(&self) -> usize {
+        self.position
+    }
+
+    /// How many bytes of the buffer may still be visited.
+    pub(crate) fn left(&self) -> usize {
+        self.buffer.budget.get()
+    }
+
+    /// Claims memory for what becomes once more of `bytes` that were visited before.
+    pub(crate) fn repeat(&self, bytes: usize) -> Result<(), Wrong> {
+        self.buffer.claim(bytes)
     }
 
     /// A vector of tables; empty where the file leaves it out.

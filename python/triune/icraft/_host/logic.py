@@ -6,7 +6,7 @@ rounds down; of equal classes the first is taken; and all channels of the operan
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from triune.icraft._xrt.registry import FForwardOp
 
 __all__ = ["logic_forward", "seg_post", "warp_affine"]
+
+
+_BAND: Final = 1 << 20
+"""Numbers of a feature map that are 64 bits wide at a time."""
 
 
 def logic_forward(key: str) -> FForwardOp | None:
@@ -127,20 +131,26 @@ def seg_post(op: Operation, inputs: list[Tensor], outputs: list[Tensor], backend
     (given,) = _arrays(op, inputs, backend)
     what = Classes.of(op)
     blocks, rows, columns, block = what.shape
-    stored = given.view(np.int16 if what.wide else np.int8).reshape(what.shape).astype(np.int64)
-    values: npt.NDArray[Any] = stored.transpose(1, 2, 0, 3).reshape(rows, columns, blocks * block)
-    if what.resizes:
-        for axis, extent in enumerate((rows, columns)):
-            place = what.first[axis] + what.step[axis] * np.arange(what.made[axis], dtype=np.int64)
-            place = np.clip(place, 0, (extent - 1) << 16)
-            before = place >> 16
-            share = (place & 0xFFFF).reshape([-1 if each == axis else 1 for each in range(3)])
-            behind = np.minimum(before + 1, extent - 1)
-            values = values.take(before, axis) * ((1 << 16) - share) + values.take(behind, axis) * share
-        values >>= 28
-    kind = values.argmax(2)
-    value = np.take_along_axis(values, kind[..., None], 2)[..., 0]
-    made = (kind | (value & 0xFFFFFF) << 8).astype("<u4")
+    stored = given.view(np.int16 if what.wide else np.int8).reshape(what.shape)
+    pixels: npt.NDArray[Any] = stored.transpose(1, 2, 0, 3).reshape(rows, columns, blocks * block)
+    made = np.empty(what.made, "<u4")
+    band = max(_BAND // (max(columns, what.made[1]) * blocks * block), 1)
+    for top in range(0, what.made[0], band):
+        lines = np.arange(top, min(top + band, what.made[0]), dtype=np.int64)
+        values = pixels
+        if what.resizes:
+            for axis, (extent, at) in enumerate(((rows, lines), (columns, np.arange(what.made[1], dtype=np.int64)))):
+                place = np.clip(what.first[axis] + what.step[axis] * at, 0, (extent - 1) << 16)
+                before = place >> 16
+                share = (place & 0xFFFF).reshape([-1 if each == axis else 1 for each in range(3)])
+                behind = np.minimum(before + 1, extent - 1)
+                values = values.take(before, axis) * ((1 << 16) - share) + values.take(behind, axis) * share
+            values >>= 28
+        else:
+            values = pixels[lines].astype(np.int64)
+        kind = values.argmax(2)
+        value = np.take_along_axis(values, kind[..., None], 2)[..., 0]
+        made[lines] = kind | (value & 0xFFFFFF) << 8
     return _given(op, bytearray(made.tobytes()), outputs, backend)
 
 

@@ -15,7 +15,7 @@ from triune.icraft._xir import conversions
 from triune.icraft._xir.arrays import QuantizedScaleArray, f32, scale_array
 from triune.icraft._xir.enums import VendorEnum
 from triune.icraft._xir.errors import Error
-from triune.icraft._xir.immediates import IntImm, ScalarImm
+from triune.icraft._xir.immediates import FloatImm, IntImm, ScalarImm
 from triune.icraft._xir.layout import Layout
 from triune.icraft._xir.objects import ObjectRef, whole_number
 from triune.icraft._xir.types import TensorType
@@ -148,6 +148,8 @@ def _params_read(document: Any, reader: Reader) -> Params:
 
 
 def _scalar_read(document: Any, reader: Reader) -> ScalarImm:
+    if isinstance(document, str):
+        return FloatImm(_real(document))
     return reader.immediate(document) if isinstance(document, dict) else _number(document)
 
 

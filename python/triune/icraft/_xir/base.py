@@ -49,7 +49,7 @@ class Index:
                 taken.setdefault(value._v_id, set()).add(index)
         for number, places in taken.items():
             self.uses.setdefault(number, []).append((op, places))
-        for value in (*op._outputs, *op.paramsAttrs(True)):
+        for value in (*op._outputs, *op._constants()):
             self.values[value._v_id] = value
 
 
@@ -189,7 +189,7 @@ class NetworkBase(Concrete):
         """Return all parameters, each once, in the order of first use."""
         found: dict[int, Params] = {}
         for op in self._ops:
-            for value in (*op._inputs, *op.paramsAttrs(True)):
+            for value in (*op._inputs, *op._constants()):
                 if isinstance(value, Params) and value.defined():
                     found.setdefault(value._v_id, value)
         return list(found.values())

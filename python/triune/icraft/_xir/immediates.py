@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 from triune._text import short
 from triune.icraft._xir.conversions import number
 from triune.icraft._xir.errors import Error
-from triune.icraft._xir.objects import Concrete, ObjectRef, plain, plain_float
+from triune.icraft._xir.objects import Concrete, ObjectRef, needed, plain, plain_float
 from triune.icraft._xir.places import HostMem, MemType
 from triune.icraft._xir.scalars import BoolType, DataType, FloatType, IntegerType, ScalarType
 
@@ -30,7 +30,7 @@ class Data(ObjectRef):
 
     def setDType(self, arg0: DataType) -> Self:
         """Set what it is. Numbers and data stay: nothing is converted or checked."""
-        self._dtype = arg0
+        self._dtype = needed(DataType, arg0, "setDType")
         return self
 
     @property
@@ -40,7 +40,7 @@ class Data(ObjectRef):
 
     def setMType(self, arg0: MemType) -> Self:
         """Set where it lies. Nothing is moved."""
-        self._mtype = arg0
+        self._mtype = needed(MemType, arg0, "setMType")
         return self
 
     def storageBytes(self) -> int:
@@ -83,8 +83,9 @@ class ScalarImm(Data):
         if isinstance(dtype, MemType):
             dtype, mtype = None, dtype
         self._value = value
-        self._dtype = default if dtype is None else dtype
-        self._mtype = HostMem() if mtype is None else mtype
+        what = type(self).__name__
+        self._dtype = default if dtype is None else needed(ScalarType, dtype, what)
+        self._mtype = HostMem() if mtype is None else needed(MemType, mtype, what)
 
     def _default_dtype(self) -> ScalarType:
         raise NotImplementedError

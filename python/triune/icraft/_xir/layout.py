@@ -17,6 +17,7 @@ __all__ = ["AxisName", "AxisUnit", "Layout"]
 _NAMES = "NLHWDCIO*"
 _OUTER = frozenset(_NAMES)
 _INNER = frozenset(_NAMES[:-1].lower())
+_MOST_AXES = 1 << 10
 
 
 class AxisName(Concrete):
@@ -206,7 +207,9 @@ class Layout(Concrete):
         return self._add(AxisName("O"))
 
     def X(self, num: int = 1) -> Self:
-        """Add `num` axes that nobody cares about."""
+        """Add `num` axes that nobody cares about. Raises Error for more than anything has."""
+        if num > _MOST_AXES:
+            raise Error(f"Layout.X: {num} axes; {_MOST_AXES} at most can be added")
         for _ in range(num):
             self._add(AxisName("*"))
         return self

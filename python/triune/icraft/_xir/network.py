@@ -230,7 +230,7 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
         if op._op_id < 0:
             op._op_id = self._next_op
             self._next_op += 1
-        for value in (*op._inputs, *op.paramsAttrs(True)):
+        for value in (*op._inputs, *op._constants()):
             self._admit(value)
         self._number(op._outputs)
         op._network = self
@@ -410,7 +410,7 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
             for index, value in enumerate(op._inputs):
                 if value.defined() and not isinstance(value, Params) and made.get(value._v_id) is not value:
                     raise Error(f"{where}: no operation before it makes its input {index}, value {value.v_id}")
-            for value in (*op._outputs, *op.paramsInputs(), *op.paramsAttrs()):
+            for value in (*op._outputs, *op.paramsInputs(), *op._constants()):
                 if made.setdefault(value._v_id, value) is not value:
                     raise Error(f"{where}: the number {value.v_id} is of two values")
             hardware = isinstance(op, OPERATORS["icraft::xir::HardOp"])
@@ -438,7 +438,7 @@ class Network(Tagged, FileForms, Rewriting, NetworkBase):
     def _take(self, ops: list[Operation]) -> None:
         """Make operations, numbered or not, those of this network, which has none."""
         self._ops = ops
-        values = [value for op in ops for value in (*op._inputs, *op.paramsAttrs(True), *op._outputs)]
+        values = [value for op in ops for value in (*op._inputs, *op._constants(), *op._outputs)]
         self._next_op = max((op._op_id for op in ops), default=-1) + 1
         self._next_value = max((value._v_id for value in values if value.defined()), default=-1) + 1
         for op in ops:

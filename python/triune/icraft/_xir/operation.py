@@ -241,7 +241,7 @@ class Operation(Tagged, Concrete):
             raise TypeError(short(f"{self._called()}.{key}: {error}")) from None
         self._attributes[key] = value
         if self._network is not None:
-            for params in self.paramsAttrs(True):
+            for params in self._constants():
                 self._network._admit(params)
             self._touch()
 
@@ -264,6 +264,13 @@ class Operation(Tagged, Concrete):
         for value in values:
             found += [one for one in (value if isinstance(value, list) else (value,)) if isinstance(one, Params)]
         return [params for params in found if params.defined() or not is_defined]
+
+    def _constants(self) -> list[Params]:
+        """Return the parameters among the attributes, with those of the operations that this one was merged from."""
+        found = self.paramsAttrs(True)
+        for op in self._attributes.get("sub_hard_ops", ()):
+            found += [*(params for params in op.paramsInputs() if params.defined()), *op._constants()]
+        return found
 
     def checkBound(self) -> None:
         """Raise Error if an attribute is out of its bounds, such as a stride below 1; attributes of custom operators have

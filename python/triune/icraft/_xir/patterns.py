@@ -127,6 +127,9 @@ class OpPattern(Pattern, Concrete):
         """Return the pattern of an output."""
         return ValuePattern(self, arg0)
 
+    # There are as many outputs as anybody asks for: a pattern is no list of them.
+    __iter__ = None
+
     def __or__(self, arg0: OpPattern | OrPattern) -> OrPattern:
         """Return the pattern that one of both matches; the left one is tried first."""
         return OrPattern(self, arg0)

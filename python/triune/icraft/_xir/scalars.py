@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from triune.icraft._xir.conversions import Unpicklable, bind_members
 from triune.icraft._xir.errors import Error, native_errors
-from triune.icraft._xir.objects import Concrete, ObjectRef
+from triune.icraft._xir.objects import Concrete, ObjectRef, needed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -90,7 +90,10 @@ class DataType(ObjectRef):
 
         Returns whether the type has any; False means that it is not quantized, and nothing was set.
         """
+        from triune.icraft._xir.arrays import QuantizedScaleArray
+
         element: Any = self._element()
+        needed(QuantizedScaleArray, scale, "setScale")
         if not hasattr(element, "_scale"):
             return False
         element._scale = scale

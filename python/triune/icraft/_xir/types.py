@@ -14,7 +14,7 @@ from triune.icraft._xir.arrays import NormratioArray, QuantizedScaleArray
 from triune.icraft._xir.distribution import MergedAxisDistr
 from triune.icraft._xir.errors import Error
 from triune.icraft._xir.layout import AxisUnit, Layout
-from triune.icraft._xir.objects import Concrete, ObjectRef, whole_number
+from triune.icraft._xir.objects import Concrete, ObjectRef, needed, whole_number
 from triune.icraft._xir.scalars import DataType, FloatType, IntegerType, ScalarType
 
 __all__ = [
@@ -283,7 +283,7 @@ class TensorType(DataType, Concrete):
             raise TypeError("TensorType() takes an element type, a shape and a layout")
         self._element_dtype = element_type
         self._shape = _extents(shape)
-        self._layout = Layout(layout) if isinstance(layout, str) else layout
+        self._layout = Layout(layout) if isinstance(layout, str) else needed(Layout, layout, "TensorType")
         self._merged_distrs = list(merged_distrs)
 
     @classmethod
@@ -305,7 +305,7 @@ class TensorType(DataType, Concrete):
 
     def setElementDtype(self, dtype: ScalarType) -> Self:
         """Set the type of an element. Shape and layout stay. Returns the type itself, as all setters do."""
-        self._element_dtype = dtype
+        self._element_dtype = needed(ScalarType, dtype, "setElementDtype")
         return self
 
     @property
@@ -327,9 +327,9 @@ class TensorType(DataType, Concrete):
         """The meaning of the extents, the type's own: what is changed in it is changed in the type."""
         return self._layout
 
-    def setLayout(self, layout: Layout) -> Self:
+    def setLayout(self, layout: Layout | str) -> Self:
         """Set the meaning of the extents, which stay: `validate` says whether they fit."""
-        self._layout = layout
+        self._layout = Layout(layout) if isinstance(layout, str) else needed(Layout, layout, "setLayout")
         return self
 
     @property

@@ -74,10 +74,10 @@ class _Attributes:
 
     def numbers(self, name: str, count: int) -> list[float]:
         values = self._plain(name, None)
-        wrong = not isinstance(values, list) or len(values) != count
-        if wrong or not all(isinstance(value, int | float) and math.isfinite(value) for value in values):
+        found = _reals(values, count)
+        if found is None:
             raise self.fail(f"{name} is {values!r:.80}, expected {count} numbers")
-        return [float(value) for value in values]
+        return found
 
     def matrix(self, name: str, rows: int, columns: int) -> list[list[float]]:
         values = self._plain(name, None)
@@ -85,10 +85,10 @@ class _Attributes:
             raise self.fail(f"{name} is {values!r:.80}, expected {rows} rows of {columns} numbers")
         found = []
         for row in values:
-            wrong = not isinstance(row, list) or len(row) != columns
-            if wrong or not all(isinstance(value, int | float) and math.isfinite(value) for value in row):
+            numbers = _reals(row, columns)
+            if numbers is None:
                 raise self.fail(f"{name} has the row {row!r:.80}, expected {columns} numbers")
-            found.append([float(value) for value in row])
+            found.append(numbers)
         return found
 
     def feature_map(self, what: str, dtype: TensorType) -> tuple[list[int], bool]:
@@ -99,6 +99,17 @@ class _Attributes:
         if storage not in ("@sint(8)", "@sint(16)"):
             raise self.fail(f"{what}: expected numbers of @sint(8) or @sint(16), got {storage}")
         return shape, storage == "@sint(16)"
+
+
+def _reals(values: Any, count: int) -> list[float] | None:
+    """Return so many finite numbers, None if they are something else."""
+    if not isinstance(values, list) or len(values) != count or not all(isinstance(one, int | float) for one in values):
+        return None
+    try:
+        found = [float(one) for one in values]
+    except OverflowError:
+        return None
+    return found if all(map(math.isfinite, found)) else None
 
 
 def _extents(dtype: TensorType) -> list[int]:
@@ -167,7 +178,8 @@ class Picture:
             divisors = found.numbers("pre_scale_data", channels)
             if not all(divisors):
                 raise found.fail("pre_scale_data: a divisor of 0")
-            scale = [int(1024 / value) for value in divisors]
+            factors = [1024 / value for value in divisors]
+            scale = [int(value) if math.isfinite(value) else 1 << 16 for value in factors]
         if any(not -32768 <= value <= 32767 for value in (*mean, *scale)):
             raise found.fail("pre_mean_data and 1024 / pre_scale_data have to fit into 16 bits")
         fill = [0] * (_BLOCK - channels)
@@ -238,7 +250,9 @@ class Candidates:
         levels = len(values) // count
         if levels == 0 or len(values) % count or len(made) != levels:
             raise found.fail(f"{len(values)} operands of {count} parts and {len(made)} results are no levels")
-        thresholds = found.numbers("data_thr", levels)
+        thresholds = [int(value) for value in found.numbers("data_thr", levels)]
+        if any(not -(1 << 31) <= value < 1 << 31 for value in thresholds):
+            raise found.fail(f"data_thr is {thresholds!r:.80}; the register has 32 bits with sign")
         storages = {str(value.tensorType().getStorageType()).strip('"') for value in values}
         if storages not in ({"@sint(8)"}, {"@sint(16)"}):
             raise found.fail(f"expected feature maps of @sint(8) or of @sint(16), got {', '.join(sorted(storages))}")
@@ -258,7 +272,7 @@ class Candidates:
                     )
             if max(height, width) > 1 << 16:
                 raise found.fail(f"operand {first}: {height}x{width} positions, each extent up to 65536 can be")
-            groups.append(Group(tuple(range(first, first + count)), width, height, int(thresholds[level])))
+            groups.append(Group(tuple(range(first, first + count)), width, height, thresholds[level]))
         compares = bool(found.whole("cmp_en", 0, 1))
         compared = found.whole("cmp_chn", 0, 1 << 16)
         if compares and not 1 <= compared <= sum(parts):
@@ -301,7 +315,10 @@ class Warp:
         given, wide = found.feature_map("operand", values[0].tensorType())
         made, made_wide = found.feature_map("result", results[0].tensorType())
         if given[1] != 1 or made[1] != 1 or given[4] != made[4] or wide != made_wide:
-            raise found.fail(f"expected one block of as many channels of one type, got {given} and {made}")
+            kinds = [f"@sint({16 if each else 8})" for each in (wide, made_wide)]
+            raise found.fail(
+                f"expected one block of as many channels of one type, got {given} {kinds[0]} and {made} {kinds[1]}"
+            )
         if max(made[2], made[3]) > 1 << 15:
             raise found.fail(f"a result of {made[2]}x{made[3]}: the places of its pixels have 16 bits")
         across, down = found.matrix("M_inversed", 2, 3)

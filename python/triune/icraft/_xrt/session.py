@@ -19,6 +19,7 @@ from triune.icraft._xrt.played import Played
 from triune.icraft._xrt.sections import Section, sections
 from triune.icraft._xrt.snapshot import read_snapshot, write_snapshot
 from triune.icraft._xrt.tensor import Tensor
+from triune.icraft._xrt.turn import turn
 
 if TYPE_CHECKING:
     from triune.icraft._xir.network import Network
@@ -72,6 +73,8 @@ class Session(ObjectRef):
     _excess: float
     """The milliseconds that operations of a run took longer than they are said to have."""
     _position: _Position
+    _stepping: AbstractContextManager[Any]
+    """The turn of the thread that steps."""
 
     @classmethod
     def Init(cls) -> Self:
@@ -86,6 +89,7 @@ class Session(ObjectRef):
         self._arrange(steps)
         self._applied, self._profiles, self._observers = False, False, Observers()
         self._walls, self._total, self._excess, self._position = {}, 0.0, 0.0, _Position()
+        self._stepping = turn()
 
     def _arrange(self, steps: list[Step]) -> None:
         self._steps, self._sections = steps, sections(steps, self._outputs)
@@ -439,20 +443,23 @@ class Session(ObjectRef):
         if target is None:
             raise failure(RANGE, f"Session.stepTo: the session has no operation {op_id}")
         given = check_inputs(self._inputs, inputs) if inputs or not self._inputs else {}
-        if target + 1 < self._position.index:
-            self._position = _Position()
         self._walls, self._excess = {}, 0.0
-        position, start = self._position, time.perf_counter()
+        step, start = self._plain[target], time.perf_counter()
 
-        def run() -> None:
-            while position.index <= target:
-                self._run(self._plain[position.index], given, position.tensors, {})
-                position.index += 1
+        def run() -> list[Tensor]:
+            # Behind the devices' turns, which callbacks of other threads may have while they step.
+            with self._stepping:
+                if target + 1 < self._position.index:
+                    self._position = _Position()
+                position = self._position
+                while position.index <= target:
+                    self._run(self._plain[position.index], given, position.tensors, {})
+                    position.index += 1
+                return [position.tensors[v_id] for v_id in step.outputs or step.inputs]
 
-        self._in_turn(run)
+        results = self._in_turn(run)
         self._total = time.perf_counter() - start - self._excess / 1e3
-        step = self._plain[target]
-        return [position.tensors[v_id] for v_id in step.outputs or step.inputs]
+        return results
 
     def _run(self, step: Step, given: Tensors, tensors: Tensors, wanted: Tensors, announced: bool = False) -> None:
         """Run one operation: `given` from outside, `tensors` from other operations, where its outputs go too.

@@ -23,6 +23,7 @@ class WL170Backend(Backend):
     """The backend of WL170 devices, which cannot be made: programs that can do without it import its module."""
 
     type_key = "icraft::xrt::WL170BackendNode"
+    _null_by_default = False
 
     def __init__(self, *given: Any) -> None:
         """Raise NotSupported: there is no WL170."""

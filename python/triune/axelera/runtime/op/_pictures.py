@@ -244,7 +244,8 @@ class CropRoi(Operator):
     def __call__(self, item: Any) -> Array:
         """Return the part, height by width by channels.
 
-        Raises ValueError for a box whose last corner comes before its first, TypeError if there is no picture.
+        Raises ValueError for a box whose last corner comes before its first or is no number, InvalidArgument for a format
+        that is none, or indices that a row does not have, TypeError if there is no picture.
         """
         frame, array = _source("crop_roi")
         rows, columns = array.shape[:2]
@@ -269,15 +270,24 @@ class CropRoi(Operator):
         place = frame.saved.get("place")
         if place is None:
             raise InvalidArgument("crop_roi: no letterbox or resize was there before")
-        one, two, three, four = row[list(self.indices)]
         kind = str(getattr(self.format, "name", self.format)).upper()
+        if kind not in CoordFormat.__members__:
+            raise InvalidArgument(
+                f"crop_roi: format {shown(self.format)} is none of {', '.join(CoordFormat.__members__)}"
+            )
+        try:
+            one, two, three, four = row[list(self.indices)]
+        except (IndexError, TypeError, ValueError):
+            raise InvalidArgument(
+                f"crop_roi: indices {shown(self.indices)} are not four places of a row of shape {row.shape}"
+            ) from None
         if kind != "XYXY":
             half = (three / 2, four / 2) if kind == "XYWH" else (0, 0)
             one, two = one - half[0], two - half[1]
             three, four = one + three, two + four
-        across = [min(max(round((x - place.left) / place.across), 0), place.columns) for x in (one, three)]
-        down = [min(max(round((y - place.top) / place.down), 0), place.rows) for y in (two, four)]
-        return across[0], down[0], across[1], down[1]
+        left, right = (nearest((x - place.left) / place.across, place.columns + 1) for x in (one, three))
+        top, bottom = (nearest((y - place.top) / place.down, place.rows + 1) for y in (two, four))
+        return left, top, right, bottom
 
 
 class CropRotatedRoi(Operator):

@@ -55,7 +55,10 @@ impl Document {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        super::{Attribute, ElementType, Runs, Scalar, Scale},
+        *,
+    };
 
     /// A small network with a constant, an operator without a table, and one inside of another.
     fn small() -> Document {
@@ -103,6 +106,32 @@ mod tests {
         let places = Document::read_flat_places(&file).unwrap().1;
         let place = places.into_iter().flatten().next().unwrap();
         assert_eq!((place.start % 4096, &file[place]), (0, &b"abcd"[..]));
+    }
+
+    #[test]
+    fn what_is_used_often_is_read_once() {
+        // Far more is there at the uses than in the file.
+        let mut document = small();
+        let (factors, op) = (vec![0.5; 4096], document.ops[1].clone());
+        document.values[0].dtype.element = ElementType::Quantized {
+            storage: Scalar::Signed(8),
+            expressed: Scalar::Float(32),
+            scale: Scale::Plain(Runs::from_values(0, factors)),
+            zero_points: Vec::new(),
+        };
+        document.ops[1].inputs = vec![op.inputs[0]; 500];
+        let file = Bytes::from(document.write_flat().unwrap());
+        assert_eq!(Document::read_flat(&file).unwrap(), document);
+    }
+
+    #[test]
+    fn a_number_that_32_bits_do_not_hold_is_refused() {
+        let mut document = small();
+        document.ops[2].type_key = "icraft::xir::ELU".to_owned();
+        for (alpha, refused) in [(1e39, true), (f64::INFINITY, false), (f64::from(f32::MAX), false)] {
+            document.ops[2].attributes = [("alpha".to_owned(), Attribute::Float(alpha))].into();
+            assert_eq!(document.write_flat().is_err(), refused, "{alpha}");
+        }
     }
 
     #[test]

@@ -34,7 +34,8 @@ pub(super) fn document(bytes: &[u8]) -> Result<(Document, Vec<Place>), Error> {
     };
     let table = buffer.root(0).map_err(|reason| wrong(format!("it holds no table: {reason}")))?;
     let (mut document, ops) = network(&table).map_err(wrong)?;
-    let mut reader = Reader { bytes, values: Vec::new(), places: Vec::new(), seen: HashMap::new() };
+    let mut reader =
+        Reader { bytes, values: Vec::new(), places: Vec::new(), seen: HashMap::new(), known: HashMap::new() };
     let mut ids = HashSet::with_capacity(ops.len());
     let mut walk = Walk::new();
     for (index, op) in ops.into_iter().enumerate() {
@@ -114,6 +115,8 @@ struct Reader<'a> {
     places: Vec<Place>,
     /// Where in `values` each `v_id` is.
     seen: HashMap<i64, usize>,
+    /// Which value each table is, by class and position, and how many bytes were visited for it.
+    known: HashMap<(u8, usize), (usize, usize)>,
 }
 
 impl Reader<'_> {
@@ -303,6 +306,12 @@ impl Reader<'_> {
             class::VALUE => 0,
             other => return Err(format!("there is no class {other} of values")),
         };
+        if let Some(&(index, visited)) = self.known.get(&(class, table.position())) {
+            // JSON has a value at each of its uses.
+            table.repeat(visited)?;
+            return Ok(index);
+        }
+        let left = table.left();
         let v_id = table.i64(base + value::V_ID, 0)?;
         let read = || -> Result<_, Wrong> {
             let dtype = match table.union(base + value::DTYPE)? {
@@ -329,7 +338,9 @@ impl Reader<'_> {
         };
         let place = format!("value {v_id}");
         let (value, data) = read().map_err(at(&place))?;
-        self.intern(value, data, |bytes| table.visit(bytes)).map_err(at(place))
+        let index = self.intern(value, data, |bytes| table.visit(bytes)).map_err(at(place))?;
+        self.known.insert((class, table.position()), (index, left - table.left()));
+        Ok(index)
     }
 
     /// The index of a value, the same one each time it is described; `visit` counts bytes that are looked at.
@@ -367,8 +378,8 @@ impl Reader<'_> {
 
 /// Where a constant's data lie; nothing if the file has none.
 fn data(value: &Value, table: &Table<'_>, slot: usize) -> Result<Place, Wrong> {
-    let needed = value.dtype.storage_bytes().ok_or("its extents have no size")?;
     let Some((start, length)) = table.blob(slot)? else { return Ok(None) };
+    let needed = value.dtype.storage_bytes().ok_or("its extents have no size")?;
     if length as u64 == needed {
         Ok(Some(start..start + length))
     } else if length == 0 {
@@ -575,6 +586,8 @@ fn merged(table: &Table<'_>) -> Result<MergedDistr, Wrong> {
             _ => sections.push(Section { valid, start: place as u64, end }),
         }
     }
+    // A byte of the mask may become a section of its own, and a text of it.
+    table.repeat(8 * sections.len())?;
     let fill = match table.text(2)?.unwrap_or_default().as_str() {
         "" => None,
         "ZERO" => Some(Fill::Zero),

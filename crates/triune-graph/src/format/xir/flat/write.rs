@@ -162,7 +162,7 @@ impl Writer<'_> {
             (Kind::Int, _) => return Err(not("whole number")),
             (Kind::Bool, Attribute::Bool(flag)) => table.u8(slot, u8::from(*flag)),
             (Kind::Bool, _) => return Err(not("truth value")),
-            (Kind::Real, Attribute::Float(number)) => table.f32(slot, *number as f32),
+            (Kind::Real, Attribute::Float(number)) => table.f32(slot, single(key, *number)?),
             (Kind::Real, Attribute::Int(number)) => table.f32(slot, *number as f32),
             (Kind::Real, _) => return Err(not("number")),
             (Kind::Text, Attribute::Text(text)) => table.text(slot, text),
@@ -269,6 +269,15 @@ fn target(table: TableBuilder, slot: usize, target: Target) -> TableBuilder {
     table.union(slot, target_class(target), Part::Table(own))
 }
 
+/// A number in the 32 bits that there are for it.
+fn single(key: &str, number: f64) -> Result<f32, Wrong> {
+    let narrow = number as f32;
+    if narrow.is_infinite() && number.is_finite() {
+        return Err(format!("{key} is {number:e}, which is infinite in 32 bits"));
+    }
+    Ok(narrow)
+}
+
 /// A number with a type of its own.
 fn number(key: &str, attribute: &Attribute) -> Result<(u8, Part), Wrong> {
     let wrong = || format!("{key} is no number");
@@ -290,7 +299,7 @@ fn number(key: &str, attribute: &Attribute) -> Result<(u8, Part), Wrong> {
             (class::INT_IMM, TableBuilder::default().i64(0, number), Scalar::Signed(64))
         }
         Attribute::Float(number) => {
-            (class::FLOAT_IMM, TableBuilder::default().f32(0, number as f32), Scalar::Float(64))
+            (class::FLOAT_IMM, TableBuilder::default().f32(0, single(key, number)?), Scalar::Float(64))
         }
         _ => return Err(wrong()),
     };
@@ -358,11 +367,14 @@ fn element(table: TableBuilder, slot: usize, element: &ElementType) -> Result<Ta
     let bases = |own: TableBuilder, slot: usize, storage: Scalar, expressed: Scalar| {
         scalar(scalar(own, slot, storage), slot + 2, expressed)
     };
-    let reals = |values: &[f64]| -> Vec<f32> { values.iter().map(|&value| value as f32).collect() };
+    let reals = |key: &str, values: &[f64]| -> Result<Vec<f32>, Wrong> {
+        values.iter().map(|&value| single(key, value)).collect()
+    };
     let (class, own) = match element {
         ElementType::Scalar(format) => return Ok(scalar(table, slot, *format)),
         ElementType::Calibrated { storage, expressed, min, max, sat } => {
-            let own = own.f32s(0, &reals(min)).f32s(1, &reals(max)).f32s(2, &reals(sat));
+            let own =
+                own.f32s(0, &reals("min", min)?).f32s(1, &reals("max", max)?).f32s(2, &reals("sat", sat)?);
             (class::CALIBRATED_TYPE, bases(own, 3, *storage, *expressed))
         }
         ElementType::Normalized { storage, expressed, ratio, zero_points } => {
