@@ -15,7 +15,7 @@ from xir_networks import document, operation, tensor, value
 
 from triune.icraft.buyibackend import BuyiBackend
 from triune.icraft.host_backend import HostBackend
-from triune.icraft.xir import Error, Layout, Network
+from triune.icraft.xir import Error, Layout, MergedAxisDistr, Network
 from triune.icraft.xrt import Device, HostDevice, Session, Tensor
 
 Array = npt.NDArray[Any]
@@ -228,6 +228,22 @@ def test_every_pixel_has_its_class_and_value(
     found = segments(tmp_path, data, made, **attributes)
     assert found.dtype == np.uint8
     assert read_as_programs_do(found) == segments_naive(data, made, mode, corners)
+
+
+@pytest.mark.parametrize("board", [False, True])
+def test_padding_is_no_class(tmp_path: Path, board: bool) -> None:
+    data = np.full((1, 2, 2, 3, 4), -5, np.int8)
+    data[0, 1, :, :, 1:] = 100
+    data[0, 1, 0, 1, 0] = -1
+    result = tensor("@uint(8)", [1, 2, 3, 4], "NHWC")
+    net = network(tmp_path, "customop::SegPost", feature_map(data), result, mode=0, src_ysize=2, src_xsize=3)
+    source = net.ops[0].outputs[0].tensorType()
+    source.setMergedDistrs([MergedAxisDistr([1, 4], 8).setUnvalid(5, 8)])
+    found = read_as_programs_do(run(net, data, board))
+    assert found == [[(0, -5), (4, -1), (0, -5)], [(0, -5)] * 3]
+    source.setMergedDistrs([MergedAxisDistr([1, 4], 8, False)])
+    with pytest.raises(Error, match="0 of 8 channels are valid"):
+        run(net, data, board)
 
 
 @pytest.mark.parametrize("mode", [0, 1])

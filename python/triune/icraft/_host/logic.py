@@ -148,6 +148,7 @@ def seg_post(op: Operation, inputs: list[Tensor], outputs: list[Tensor], backend
             values >>= 28
         else:
             values = pixels[lines].astype(np.int64)
+        values[:, :, list(what.padding)] = np.iinfo(np.int64).min
         kind = values.argmax(2)
         value = np.take_along_axis(values, kind[..., None], 2)[..., 0]
         made[lines] = kind | (value & 0xFFFFFF) << 8

@@ -351,6 +351,8 @@ class Classes:
     first: tuple[int, int]
     """Row and column of the operand that the first of the result lies at, in 1/65536."""
     step: tuple[int, int]
+    padding: tuple[int, ...]
+    """Channels that are none, whose elements are no class's."""
 
     @classmethod
     def of(cls, op: Operation) -> Classes:
@@ -362,6 +364,12 @@ class Classes:
         (_, blocks, rows, columns, block), wide = found.feature_map("operand", values[0].tensorType())
         if blocks * block > 256:
             raise found.fail(f"{blocks * block} channels; the number of a class has 8 bits")
+        distr = values[0].tensorType().getMergedDistr([1, 4])
+        if distr is not None and (distr.totalNum() != blocks * block or not distr.totalValidNum()):
+            raise found.fail(f"{distr.totalValidNum()} of {distr.totalNum()} channels are valid, of {blocks * block}")
+        padding = (
+            () if distr is None else tuple(at for start, end in distr.unvalidSections() for at in range(start, end))
+        )
         source = found.whole("src_ysize", rows, rows, rows), found.whole("src_xsize", columns, columns, columns)
         resizes = bool(found.whole("mode", 0, 1))
         wanted = found.whole("dst_ysize", 1, 1 << 16, rows), found.whole("dst_xsize", 1, 1 << 16, columns)
@@ -378,7 +386,7 @@ class Classes:
             steps.append(int(step * (1 << 16)))
             firsts.append(0 if corners else int(_f32(0.5 * _f32(step - 1)) * (1 << 16)))
         shape = (blocks, rows, columns, block)
-        return cls(resizes, shape, made, wide, (firsts[0], firsts[1]), (steps[0], steps[1]))
+        return cls(resizes, shape, made, wide, (firsts[0], firsts[1]), (steps[0], steps[1]), padding)
 
 
 def _f32(value: float) -> float:
