@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -624,3 +627,31 @@ def test_what_has_no_field_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Error, match=r"cannot write .*nowhere/x\.fb: there is no folder"):
         small().dumpFlatToFile(str(tmp_path / "nowhere" / "x.fb"))
     assert path.read_bytes() == b"before"
+
+
+LITTLE_MEMORY = """
+import resource, sys
+from xir_networks import small
+from triune.icraft.xir import MergedAxisDistr
+
+network = small()
+for type_ in [value.tensorType() for op in network.ops for value in op.outputs]:
+    type_.setShape([1 << 24, *list(type_.shape)[1:]])
+    type_.setMergedDistrs([MergedAxisDistr([0], 1 << 24)])
+with open("/proc/self/status") as file:
+    used = next(int(line.split()[1]) << 10 for line in file if line.startswith("VmSize:"))
+resource.setrlimit(resource.RLIMIT_AS, (used + (200 << 20), -1))
+try:
+    network.dumpFlatToFile(sys.argv[1])
+except MemoryError as error:
+    print(error)
+"""
+
+
+def test_masks_that_no_memory_holds_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "network.fb"
+    command = [sys.executable, "-c", LITTLE_MEMORY, str(path)]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.match(r"\d+ bytes of memory are needed", done.stdout)
+    assert not path.exists()

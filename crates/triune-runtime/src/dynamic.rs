@@ -30,10 +30,10 @@ use crate::{Error, Tensor, TensorRef};
 /// Runs the step on what has arrived; gives its results by name, those that somebody reads.
 ///
 /// Errors name the step: an operand that is not there, or whose type or extents do not fit.
-pub fn run<'a>(
-    step: &'a HostStep,
+pub fn run<'s: 'a, 'a>(
+    step: &'s HostStep,
     arrived: impl Fn(&str) -> Option<TensorRef<'a>>,
-) -> Result<Vec<(&'a str, Tensor)>, Error> {
+) -> Result<Vec<(&'s str, Tensor)>, Error> {
     let operands = operands(step, |constant| constant, arrived)?;
     let at = Operands { step, operands: &operands };
     let results = match &step.op {

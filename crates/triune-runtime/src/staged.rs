@@ -57,13 +57,16 @@ struct Operand {
 
 /// The values of a run by their names.
 struct Table<'a> {
-    inputs: HashMap<&'a str, ValueRef<'a>>,
-    made: HashMap<String, Value>,
+    inputs: Names<'a, ValueRef<'a>>,
+    made: Names<'a, Value>,
 }
+
+/// By names: looked up several times for each value of each round of a loop.
+type Names<'a, T> = HashMap<&'a str, T, foldhash::fast::RandomState>;
 
 impl<'a> Table<'a> {
     fn new(inputs: impl Iterator<Item = (&'a str, ValueRef<'a>)>) -> Self {
-        Self { inputs: inputs.collect(), made: HashMap::new() }
+        Self { inputs: inputs.collect(), made: Names::default() }
     }
 
     fn value(&self, name: &str) -> Option<ValueRef<'_>> {
@@ -94,7 +97,7 @@ impl<'a> Table<'a> {
             let bytes = constant.bytes().to_vec();
             return Ok(Value::Tensor(Tensor { dtype: constant.dtype(), shape: constant.shape(), bytes }));
         }
-        if last && let Some(made) = self.made.remove(&value.name) {
+        if last && let Some(made) = self.made.remove(&*value.name) {
             return Ok(made);
         }
         let made = self.value(&value.name);
@@ -103,12 +106,12 @@ impl<'a> Table<'a> {
 }
 
 /// Runs a host step on what there is.
-fn step(
-    step: &HostStep,
+fn step<'a>(
+    step: &'a HostStep,
     bodies: &mut Bodies,
     table: &Table<'_>,
     resources: &mut Resources,
-) -> Result<Vec<(String, Value)>, Error> {
+) -> Result<Vec<(&'a str, Value)>, Error> {
     let results = match &step.op {
         Op::Hosted(op @ (Hosted::If(_) | Hosted::Loop(_) | Hosted::Scan(_) | Hosted::Map(_))) => {
             control::run(step, op, bodies, table, resources)?
@@ -129,11 +132,11 @@ fn step(
         }
         _ => {
             let results = dynamic::run(step, |name| table.get(name))?;
-            return Ok(results.into_iter().map(|(name, tensor)| (name.to_owned(), tensor.into())).collect());
+            return Ok(results.into_iter().map(|(name, tensor)| (name, tensor.into())).collect());
         }
     };
     let named = step.outputs.iter().zip(results);
-    Ok(named.filter_map(|(name, value)| Some((name.clone()?, value))).collect())
+    Ok(named.filter_map(|(name, value)| Some((name.as_deref()?, value))).collect())
 }
 
 /// Compiles the stage for what has arrived, unless that is done.
@@ -163,7 +166,7 @@ impl Part {
         plan(&self.stage, &mut self.plans, table, resources)
     }
 
-    fn run(&mut self, table: &mut Table<'_>, resources: &mut Resources) -> Result<(), Error> {
+    fn run<'a>(&'a mut self, table: &mut Table<'a>, resources: &mut Resources) -> Result<(), Error> {
         if !self.stage.outputs.is_empty() {
             let stage = &self.stage;
             let engine = plan(stage, &mut self.plans, table, resources)?;
@@ -175,7 +178,7 @@ impl Part {
             let mut made = Results { own: results, into: &mut [] };
             engine.run(resources, &Operands(&inputs), &mut made)?;
             let results = made.own.into_iter().flatten().map(Value::Tensor);
-            table.made.extend(stage.outputs.iter().cloned().zip(results));
+            table.made.extend(stage.outputs.iter().map(String::as_str).zip(results));
         }
         self.times.clear();
         let mut outline = OutlineBuilder::default();
@@ -306,10 +309,10 @@ impl Staged {
     }
 
     /// Runs all stages of a network on what the table has; gives the network's results.
-    fn flow(
-        &mut self,
+    fn flow<'a>(
+        &'a mut self,
         graph: &Graph,
-        mut table: Table<'_>,
+        mut table: Table<'a>,
         resources: &mut Resources,
     ) -> Result<Vec<Value>, Error> {
         for part in &mut self.parts {

@@ -47,9 +47,13 @@ impl Document {
     ///
     /// # Errors
     /// What the form cannot hold: keys of the network and attributes of operators that its tables do not have, more than
-    /// 2 GiB; and attributes that an operator of its class must have and does not.
+    /// 2 GiB; attributes that an operator of its class must have and does not; a lack of memory for what is written out.
     pub fn write_flat(&self) -> Result<Vec<u8>, Error> {
-        write::file(self).map_err(|reason| malformed(format!("FlatBuffers file: {reason}")))
+        let written = write::Written::default();
+        write::file(self, &written).map_err(|reason| match written.refused.get() {
+            Some(none) => Error::Memory(none),
+            None => malformed(format!("FlatBuffers file: {reason}")),
+        })
     }
 }
 

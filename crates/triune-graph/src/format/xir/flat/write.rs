@@ -1,6 +1,9 @@
 //! From the document to tables.
 
+use std::cell::{Cell, RefCell};
+
 use serde_json::Value as Json;
+use triune_tensor::{OutOfMemory, memory::Room};
 
 use super::{
     super::{
@@ -24,17 +27,44 @@ const LONGEST: usize = 1 << 24;
 
 const NAMESPACE: &str = "icraft::xir::";
 
+/// What is about to be written, counted so that it is refused before it is made: runs are short, and their values many.
+#[derive(Default)]
+pub(super) struct Written {
+    bytes: Cell<u64>,
+    room: RefCell<Room>,
+    /// Why something could not be written, if there was no memory.
+    pub(super) refused: Cell<Option<OutOfMemory>>,
+}
+
+impl Written {
+    /// What a byte takes in memory, at most: in a part, and in a file that grows by copies.
+    const COPIES: u64 = 4;
+
+    fn count(&self, bytes: u64) -> Result<(), Wrong> {
+        self.bytes.set(self.bytes.get().saturating_add(bytes));
+        if self.bytes.get() > LIMIT as u64 {
+            return Err(too_large());
+        }
+        self.room.borrow_mut().take(bytes.saturating_mul(Self::COPIES)).map_err(|none| {
+            self.refused.set(Some(none));
+            none.to_string()
+        })
+    }
+}
+
+fn too_large() -> Wrong {
+    format!("it would have more than {LIMIT} bytes, the most that its references reach")
+}
+
 /// The file of a document.
-pub(super) fn file(document: &Document) -> Result<Vec<u8>, Wrong> {
-    let too_large = || format!("it would have more than {LIMIT} bytes, the most that its references reach");
+pub(super) fn file(document: &Document, written: &Written) -> Result<Vec<u8>, Wrong> {
     if let Some(key) = document.extra.keys().next() {
         return Err(format!("the network has '{key}', for which there is no field"));
     }
-    let data = document.values.iter().filter_map(|value| value.params.as_ref()?.data.as_ref());
-    if data.map(bytes::Bytes::len).sum::<usize>() > LIMIT {
-        return Err(too_large());
+    for data in document.values.iter().filter_map(|value| value.params.as_ref()?.data.as_ref()) {
+        written.count(data.len() as u64)?;
     }
-    let writer = Writer { document, json: document.values.iter().map(write::value).collect() };
+    let writer = Writer { document, written, json: document.values.iter().map(write::value).collect() };
     let mut ops = Vec::with_capacity(document.ops.len());
     for op in &document.ops {
         let (class, table) = writer.operation(op)?;
@@ -73,6 +103,7 @@ fn integers(key: &str, attribute: &Attribute) -> Result<Vec<i64>, Wrong> {
 
 struct Writer<'a> {
     document: &'a Document,
+    written: &'a Written,
     /// The values' JSON, for operators without a table.
     json: Vec<Json>,
 }
@@ -187,14 +218,14 @@ impl Writer<'_> {
             }
             (Kind::Scales, Attribute::Text(text)) => {
                 let read = text.parse().map_err(|error: crate::Error| format!("{key}: {error}"))?;
-                scale(table, slot, &read)?
+                scale(table, slot, &read, self.written)?
             }
             (Kind::Layout, Attribute::Text(text)) => {
                 let read = text.parse().map_err(|error: crate::Error| format!("{key}: {error}"))?;
                 table.table(slot, layout(&read))
             }
             (Kind::Text | Kind::Scales | Kind::Layout, _) => return Err(not("text")),
-            (Kind::Type, Attribute::Type(dtype)) => table.table(slot, tensor_type(dtype)?),
+            (Kind::Type, Attribute::Type(dtype)) => table.table(slot, tensor_type(dtype, self.written)?),
             (Kind::Type, _) => return Err(not("type of a tensor")),
             (Kind::Units, _) => {
                 let units = items()?.iter().map(|unit| {
@@ -233,7 +264,8 @@ impl Writer<'_> {
     fn value(&self, index: usize) -> Result<Part, Wrong> {
         let given = &self.document.values[index];
         let base = usize::from(given.params.is_some());
-        let dtype = tensor_type(&given.dtype).map_err(|wrong| format!("value {}: {wrong}", given.v_id))?;
+        let dtype = tensor_type(&given.dtype, self.written)
+            .map_err(|wrong| format!("value {}: {wrong}", given.v_id))?;
         let mut table = TableBuilder::default()
             .i64(base + value::V_ID, given.v_id)
             .text(base + value::NAME, &given.name)
@@ -325,20 +357,23 @@ fn scalar(table: TableBuilder, slot: usize, scalar: Scalar) -> TableBuilder {
     table.union(slot, class, Part::Table(own))
 }
 
-fn ratios(runs: &Runs<f32>) -> Result<TableBuilder, Wrong> {
+fn ratios(runs: &Runs<f32>, written: &Written) -> Result<TableBuilder, Wrong> {
+    written.count(runs.total().saturating_mul(4))?;
     let values = runs.expanded(LONGEST).ok_or_else(|| format!("normratio has more than {LONGEST} values"))?;
     Ok(TableBuilder::default().i64(0, runs.axis).f32s(1, &values))
 }
 
-fn scale(table: TableBuilder, slot: usize, scale: &Scale) -> Result<TableBuilder, Wrong> {
+fn scale(table: TableBuilder, slot: usize, scale: &Scale, written: &Written) -> Result<TableBuilder, Wrong> {
     let many = || format!("there are more than {LONGEST} scales");
     let own = TableBuilder::default();
     let (class, own) = match scale {
         Scale::Plain(runs) => {
+            written.count(runs.total().saturating_mul(4))?;
             let values = runs.expanded(LONGEST).ok_or_else(many)?;
             (class::SCALES, own.i64(0, runs.axis).f32s(1, &values))
         }
         Scale::Exp(runs) => {
+            written.count(runs.total().saturating_mul(20))?;
             let values = runs.expanded(LONGEST).ok_or_else(many)?;
             let m: Vec<i64> = values.iter().map(|value| value.m).collect();
             let exp: Vec<i64> = values.iter().map(|value| value.exp).collect();
@@ -362,7 +397,12 @@ fn layout(layout: &Layout) -> TableBuilder {
     TableBuilder::default().unions(0, axes)
 }
 
-fn element(table: TableBuilder, slot: usize, element: &ElementType) -> Result<TableBuilder, Wrong> {
+fn element(
+    table: TableBuilder,
+    slot: usize,
+    element: &ElementType,
+    written: &Written,
+) -> Result<TableBuilder, Wrong> {
     let own = TableBuilder::default();
     let bases = |own: TableBuilder, slot: usize, storage: Scalar, expressed: Scalar| {
         scalar(scalar(own, slot, storage), slot + 2, expressed)
@@ -381,33 +421,34 @@ fn element(table: TableBuilder, slot: usize, element: &ElementType) -> Result<Ta
             if zero_points.as_ref().is_some_and(|points| points.iter().any(|&point| point != 0)) {
                 return Err("a NormalizedType has zero_points, for which there is no field".to_owned());
             }
-            (class::NORMALIZED_TYPE, bases(own.table(0, ratios(ratio)?), 1, *storage, *expressed))
+            (class::NORMALIZED_TYPE, bases(own.table(0, ratios(ratio, written)?), 1, *storage, *expressed))
         }
         ElementType::Quantized { storage, expressed, scale: scales, zero_points } => {
-            let own = scale(own, 0, scales)?.i64s(2, zero_points);
+            let own = scale(own, 0, scales, written)?.i64s(2, zero_points);
             (class::QUANTIZED_TYPE, bases(own, 3, *storage, *expressed))
         }
         ElementType::NormalizedQuantized { storage, expressed, ratio, scale: scales, zero_points } => {
-            let own = scale(own.table(0, ratios(ratio)?), 1, scales)?.i64s(3, zero_points);
+            let own = scale(own.table(0, ratios(ratio, written)?), 1, scales, written)?.i64s(3, zero_points);
             (class::NORMALIZED_QUANTIZED_TYPE, bases(own, 4, *storage, *expressed))
         }
     };
     Ok(table.union(slot, class, Part::Table(own)))
 }
 
-fn tensor_type(dtype: &TensorType) -> Result<TableBuilder, Wrong> {
-    let merged = dtype.merged.iter().map(merged).collect::<Result<Vec<_>, _>>()?;
-    Ok(element(TableBuilder::default(), 0, &dtype.element)?
+fn tensor_type(dtype: &TensorType, written: &Written) -> Result<TableBuilder, Wrong> {
+    let merged = dtype.merged.iter().map(|each| merged(each, written)).collect::<Result<Vec<_>, _>>()?;
+    Ok(element(TableBuilder::default(), 0, &dtype.element, written)?
         .i64s(2, &dtype.shape)
         .table(3, layout(&dtype.layout))
         .tables(4, merged))
 }
 
-fn merged(merged: &MergedDistr) -> Result<TableBuilder, Wrong> {
+fn merged(merged: &MergedDistr, written: &Written) -> Result<TableBuilder, Wrong> {
     let total = merged.sections.last().map_or(0, |section| section.end);
     if total > LONGEST as u64 {
         return Err(format!("a distribution of merged axes has {total} elements, more than {LONGEST}"));
     }
+    written.count(total)?;
     let mut mask = vec![0; total as usize];
     for section in &merged.sections {
         mask[section.start as usize..section.end as usize].fill(u8::from(section.valid));
