@@ -257,3 +257,22 @@ def test_the_import_name(package: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "triune", "compat", "run", str(program), str(package)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.stdout == "(1, 10)\n", done.stderr
+
+
+def test_names_of_own_operators_are_kept_and_pipelines_are_not_written(tmp_path: Path) -> None:
+    class Own(op.Operator):
+        def __call__(self, x: Any) -> Any:
+            return x
+
+    class Other(Own):
+        pass
+
+    op.OperatorRegistry.register("test-own", Own)
+    op.OperatorRegistry.register("test-own", Own)
+    with pytest.raises(InvalidArgument, match="'test-own' is Own already"):
+        op.OperatorRegistry.register("test-own", Other)
+    with pytest.raises(TypeError, match=r"expected a class of op\.Operator"):
+        op.OperatorRegistry.register("test-more", 3)
+    with pytest.raises(NotImplementedError, match=r"own\.axe: \.axe files are not written"):
+        op.seq(Own()).save_axe(tmp_path / "own.axe")
+    assert not list(tmp_path.iterdir())

@@ -9,7 +9,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -80,6 +80,13 @@ class Operator:
     def optimized(self) -> Self:
         """Return the operator itself: there is nothing to fuse."""
         return self
+
+    def save_axe(self, path: str | os.PathLike[str]) -> None:
+        """Refuse: how the vendor's ``.axe`` files describe a pipeline is not public. Raises NotImplementedError."""
+        raise NotImplementedError(
+            f"{os.fspath(path)}: .axe files are not written, as their description of a pipeline is not public; keep the program "
+            "that puts it together with op.seq"
+        )
 
     def batch(self, *inputs: Any) -> list[Any]:
         """Return the results of several inputs, in their order.
@@ -309,3 +316,17 @@ class Constant(Operator):
     def __call__(self, *inputs: Any) -> Any:
         """Return the value."""
         return self.value
+
+
+class OperatorRegistry:
+    """Names of a program's own operators, for ``.axe`` files. Those are not there, so names are kept, and no more."""
+
+    _registered: ClassVar[dict[str, type[Operator]]] = {}
+
+    @classmethod
+    def register(cls, name: str, operator: Any) -> None:
+        """Keep a name. Raises TypeError if `operator` is no class of operators, InvalidArgument if another one has the name."""
+        if not isinstance(operator, type) or not issubclass(operator, Operator):
+            raise TypeError(f"register: expected a class of op.Operator, got {operator!r:.60}")
+        if cls._registered.setdefault(name, operator) is not operator:
+            raise InvalidArgument(f"register: {name!r} is {cls._registered[name].__name__} already")
