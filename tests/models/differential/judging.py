@@ -93,7 +93,8 @@ def circumstances(made: Case, feeds: Mapping[str, Any], mine: Result, theirs: Re
         said += ", of strings"
     if any(array.size == 0 for array in given):
         said += ", of nothing"
-    if any(array.dtype.kind == "f" and (np.abs(array[np.isfinite(array)]) >= 1e29).any() for array in given):
+    reals = [array.astype(np.float64) for array in given if array.dtype.kind == "f"]
+    if any((np.abs(array[np.isfinite(array)]) >= 1e29).any() for array in reals):
         said += ", of huge numbers"
     if (
         isinstance(theirs, np.ndarray)
