@@ -109,25 +109,10 @@ const NEIGHBOURS: usize = 64;
 
 /// y = f(x).
 pub(crate) fn apply(level: Level, kind: UnaryKind, x: &[f32], y: &mut [f32]) {
+    // SAFETY: the level vouches for the features.
     #[cfg(target_arch = "x86_64")]
-    if level.is_512() {
-        match kind {
-            // SAFETY: the level vouches for the features.
-            UnaryKind::Sigmoid => return unsafe { unary_x86::apply_sigmoid::<false>(x, y) },
-            // SAFETY: as above.
-            UnaryKind::Silu => return unsafe { unary_x86::apply_sigmoid::<true>(x, y) },
-            // SAFETY: as above.
-            UnaryKind::Gate { alpha, beta } => return unsafe { unary_x86::apply_gate(alpha, beta, x, y) },
-            // SAFETY: as above.
-            UnaryKind::Exp => return unsafe { unary_x86::apply_exp(x, y) },
-            // SAFETY: as above.
-            UnaryKind::Tanh => return unsafe { unary_x86::apply_tanh(x, y) },
-            // SAFETY: as above.
-            UnaryKind::Erf => return unsafe { unary_x86::apply_erf(x, y) },
-            // SAFETY: as above.
-            UnaryKind::Gelu => return unsafe { unary_x86::apply_gelu(x, y) },
-            _ => {}
-        }
+    if level.is_512() && unsafe { unary_x86::apply(kind, x, y) } {
+        return;
     }
     // SAFETY: the level vouches for the features.
     #[cfg(target_arch = "x86_64")]

@@ -48,13 +48,20 @@ fn store(y: &mut [f32; GROUP], several: Several) {
     }
 }
 
+/// Whether the sizes of all compare so with a limit.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn sizes_are<const COMPARED: i32>(several: Several, limit: f32) -> bool {
+    let (sign, limit) = (_mm256_set1_ps(-0.0), _mm256_set1_ps(limit));
+    let [a, b, c, d] = several.map(|x| _mm256_cmp_ps::<COMPARED>(_mm256_andnot_ps(sign, x), limit));
+    _mm256_movemask_ps(_mm256_and_ps(_mm256_and_ps(a, b), _mm256_and_ps(c, d))) == (1 << WIDTH) - 1
+}
+
 /// Whether all are middling, as `math::is_middling` says.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn are_middling(several: Several) -> bool {
-    let (sign, limit) = (_mm256_set1_ps(-0.0), _mm256_set1_ps(MIDDLING));
-    let [a, b, c, d] = several.map(|x| _mm256_cmp_ps::<_CMP_LE_OQ>(_mm256_andnot_ps(sign, x), limit));
-    _mm256_movemask_ps(_mm256_and_ps(_mm256_and_ps(a, b), _mm256_and_ps(c, d))) == (1 << WIDTH) - 1
+    sizes_are::<_CMP_LE_OQ>(several, MIDDLING)
 }
 
 /// n in the low bits and eʳ − 1 for x = n·ln 2 + r, as `math::exp_parts`, which see.
@@ -175,9 +182,7 @@ fn gated(x: Several, alpha: f32, beta: f32) -> Several {
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn are_small_angles(several: Several) -> bool {
-    let (sign, limit) = (_mm256_set1_ps(-0.0), _mm256_set1_ps(SMALL_ANGLE));
-    let [a, b, c, d] = several.map(|x| _mm256_cmp_ps::<_CMP_LT_OQ>(_mm256_andnot_ps(sign, x), limit));
-    _mm256_movemask_ps(_mm256_and_ps(_mm256_and_ps(a, b), _mm256_and_ps(c, d))) == (1 << WIDTH) - 1
+    sizes_are::<_CMP_LT_OQ>(several, SMALL_ANGLE)
 }
 
 /// As `math::sin_of_turned`, which see.

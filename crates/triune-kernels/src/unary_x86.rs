@@ -10,6 +10,8 @@ use std::arch::x86_64::{
 };
 use std::f32::consts::{FRAC_1_SQRT_2, LOG2_E};
 
+use triune_tensor::function::UnaryKind;
+
 use crate::conv::fgemm_simd::mask_512;
 use crate::math::{ERF_FAR, ERF_NEAR, EXP, FLAT, GONE, LARGEST, LN2_HIGH, LN2_LOW, MIDDLING, ROUNDER};
 
@@ -114,30 +116,6 @@ fn each(x: &[f32], y: &mut [f32], f: impl Fn(__m512) -> __m512) {
     }
 }
 
-/// y = eˣ.
-#[target_feature(enable = "avx512f,avx512dq")]
-pub(crate) fn apply_exp(x: &[f32], y: &mut [f32]) {
-    each(x, y, |x| exp(x));
-}
-
-/// y = tanh x.
-#[target_feature(enable = "avx512f,avx512dq")]
-pub(crate) fn apply_tanh(x: &[f32], y: &mut [f32]) {
-    each(x, y, |x| tanh(x));
-}
-
-/// y = erf x.
-#[target_feature(enable = "avx512f,avx512dq")]
-pub(crate) fn apply_erf(x: &[f32], y: &mut [f32]) {
-    each(x, y, |x| erf(x));
-}
-
-/// y = ½·x·(1 + erf(x/√2)).
-#[target_feature(enable = "avx512f,avx512dq")]
-pub(crate) fn apply_gelu(x: &[f32], y: &mut [f32]) {
-    each(x, y, |x| gelu(x));
-}
-
 /// Writes e^(x − largest) to y, and adds element i to sum i mod 16.
 #[target_feature(enable = "avx512f,avx512dq")]
 pub(crate) fn exp_and_sums(x: &[f32], largest: f32, y: &mut [f32], sums: &mut [f32; 16]) {
@@ -167,14 +145,30 @@ pub(crate) fn exp_and_sums(x: &[f32], largest: f32, y: &mut [f32], sums: &mut [f
 /// y = sigmoid(x), or x·sigmoid(x).
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
-pub(crate) fn apply_sigmoid<const TIMES_X: bool>(x: &[f32], y: &mut [f32]) {
+fn apply_sigmoid<const TIMES_X: bool>(x: &[f32], y: &mut [f32]) {
     each(x, y, |x| if TIMES_X { _mm512_mul_ps(x, sigmoid(x)) } else { sigmoid(x) });
+}
+
+/// y = f(x) for the functions that are made for it, and whether this is one.
+#[target_feature(enable = "avx512f,avx512dq")]
+pub(crate) fn apply(kind: UnaryKind, x: &[f32], y: &mut [f32]) -> bool {
+    match kind {
+        UnaryKind::Exp => each(x, y, |x| exp(x)),
+        UnaryKind::Sigmoid => apply_sigmoid::<false>(x, y),
+        UnaryKind::Silu => apply_sigmoid::<true>(x, y),
+        UnaryKind::Tanh => each(x, y, |x| tanh(x)),
+        UnaryKind::Erf => each(x, y, |x| erf(x)),
+        UnaryKind::Gelu => each(x, y, |x| gelu(x)),
+        UnaryKind::Gate { alpha, beta } => apply_gate(alpha, beta, x, y),
+        _ => return false,
+    }
+    true
 }
 
 /// y = x·sigmoid(x·(α + β·x²)), as `math::gate`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
-pub(crate) fn apply_gate(alpha: f32, beta: f32, x: &[f32], y: &mut [f32]) {
+fn apply_gate(alpha: f32, beta: f32, x: &[f32], y: &mut [f32]) {
     let squares = if beta == 0.0 { 0 } else { u16::MAX };
     let (alpha, beta) = (_mm512_set1_ps(alpha), _mm512_set1_ps(beta));
     each(x, y, |x| {

@@ -20,15 +20,35 @@ use triune_tensor::{OutOfMemory, memory::Room};
 /// What is wrong with a buffer, for the format's own error.
 pub(crate) type Wrong = String;
 
+/// Claims to memory by those who say what is wrong in words, and whether it was the memory.
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    room: RefCell<Room>,
+    refused: Cell<Option<OutOfMemory>>,
+}
+
+impl Claims {
+    /// Claims so many bytes more.
+    pub(crate) fn take(&self, bytes: u64) -> Result<(), Wrong> {
+        self.room.borrow_mut().take(bytes).map_err(|none| {
+            self.refused.set(Some(none));
+            none.to_string()
+        })
+    }
+
+    /// Whether the last thing that was wrong was the want of memory.
+    pub(crate) fn refused(&self) -> Option<OutOfMemory> {
+        self.refused.get()
+    }
+}
+
 /// The bytes of one FlatBuffer, and how much of them may still be visited.
 #[derive(Debug)]
 pub(crate) struct Buffer<'a> {
     bytes: &'a [u8],
     budget: Cell<usize>,
     /// For what becomes of the parts that are visited.
-    room: RefCell<Room>,
-    /// Why a part could not be visited, if there was no memory.
-    refused: Cell<Option<OutOfMemory>>,
+    claims: Claims,
 }
 
 impl<'a> Buffer<'a> {
@@ -40,7 +60,7 @@ impl<'a> Buffer<'a> {
         // Writers share strings and little tables, and a reference of 5 bytes makes a reader visit a field list: some slack,
         // linear in the size all the same.
         let budget = Cell::new(bytes.len().saturating_mul(8).saturating_add(1 << 16));
-        Self { bytes, budget, room: RefCell::default(), refused: Cell::default() }
+        Self { bytes, budget, claims: Claims::default() }
     }
 
     /// The table that the reference at `position` points to.
@@ -50,7 +70,7 @@ impl<'a> Buffer<'a> {
 
     /// Whether the last thing that was wrong was the want of memory.
     pub(crate) fn refused(&self) -> Option<OutOfMemory> {
-        self.refused.get()
+        self.claims.refused()
     }
 
     /// Counts `bytes` that a reader is about to visit.
@@ -66,10 +86,7 @@ impl<'a> Buffer<'a> {
 
     /// Claims memory for what becomes of `bytes`.
     fn claim(&self, bytes: usize) -> Result<(), Wrong> {
-        self.room.borrow_mut().take(Self::ROOM * bytes.max(8) as u64).map_err(|none| {
-            self.refused.set(Some(none));
-            none.to_string()
-        })
+        self.claims.take(Self::ROOM * bytes.max(8) as u64)
     }
 
     fn array<const N: usize>(&self, position: usize) -> Result<[u8; N], Wrong> {

@@ -50,9 +50,9 @@ impl Document {
     /// 2 GiB; attributes that an operator of its class must have and does not; a lack of memory for what is written out.
     pub fn write_flat(&self) -> Result<Vec<u8>, Error> {
         let written = write::Written::default();
-        write::file(self, &written).map_err(|reason| match written.refused.get() {
-            Some(none) => Error::Memory(none),
-            None => malformed(format!("FlatBuffers file: {reason}")),
+        write::file(self, &written).map_err(|reason| {
+            let none = || malformed(format!("FlatBuffers file: {reason}"));
+            written.claims.refused().map_or_else(none, Error::Memory)
         })
     }
 }

@@ -1,9 +1,8 @@
 //! From the document to tables.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
 use serde_json::Value as Json;
-use triune_tensor::{OutOfMemory, memory::Room};
 
 use super::{
     super::{
@@ -14,7 +13,7 @@ use super::{
         CHIPS, FLOATS, Kind, OPERATORS, UNKNOWN, class, mem_class, network, operation, target_class, value,
     },
 };
-use crate::format::flatbuffer::{Part, TableBuilder, Wrong, write_shared};
+use crate::format::flatbuffer::{Claims, Part, TableBuilder, Wrong, write_shared};
 
 /// References have 32 bits, some with sign.
 const LIMIT: usize = i32::MAX as usize;
@@ -31,9 +30,7 @@ const NAMESPACE: &str = "icraft::xir::";
 #[derive(Default)]
 pub(super) struct Written {
     bytes: Cell<u64>,
-    room: RefCell<Room>,
-    /// Why something could not be written, if there was no memory.
-    pub(super) refused: Cell<Option<OutOfMemory>>,
+    pub(super) claims: Claims,
 }
 
 impl Written {
@@ -45,10 +42,7 @@ impl Written {
         if self.bytes.get() > LIMIT as u64 {
             return Err(too_large());
         }
-        self.room.borrow_mut().take(bytes.saturating_mul(Self::COPIES)).map_err(|none| {
-            self.refused.set(Some(none));
-            none.to_string()
-        })
+        self.claims.take(bytes.saturating_mul(Self::COPIES))
     }
 }
 
