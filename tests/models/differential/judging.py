@@ -85,9 +85,17 @@ def by_reference(made: Case) -> Peer:
 def circumstances(made: Case, feeds: Mapping[str, Any], mine: Result, theirs: Result) -> str:
     """Return what is special about a run whose results differ, by which a reason for that is known."""
     said = ""
-    attributes = [each for node in onnx.load_from_string(made.model).graph.node for each in node.attribute]
+    graph = onnx.load_from_string(made.model).graph
+    attributes = [each for node in graph.node for each in node.attribute]
     if any(each.name == "dilations" and max(each.ints, default=1) > 1 for each in attributes):
         said += ", dilated"
+    if any(each.name == "auto_pad" and each.s.startswith(b"SAME") for each in attributes):
+        said += ", under SAME"
+    if any(each.name == "group" and each.i > 1 for each in attributes):
+        said += ", in groups"
+    known = [each.data_type for each in graph.initializer]
+    if onnx.TensorProto.FLOAT16 in [*known, *(each.type.tensor_type.elem_type for each in graph.input)]:
+        said += ", of float16"
     given = [array for array in feeds.values() if isinstance(array, np.ndarray)]
     if any(array.dtype.kind in "OUT" for array in given):
         said += ", of strings"
