@@ -334,8 +334,6 @@ pub(crate) fn fast_tanh(x: f32) -> f32 {
 /// x/(1 + |x|).
 #[inline(always)]
 pub(crate) fn softsign(x: f32) -> f32 {
-    // Of infinities it would be none; of the largest number, to which 1 adds nothing, it is 1.
-    let x = min(max(x, f32::MIN), f32::MAX);
     x / (1.0 + x.abs())
 }
 

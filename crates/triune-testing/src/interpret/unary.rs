@@ -83,8 +83,7 @@ pub fn unary(kind: UnaryKind, x: f64) -> f64 {
             }
         }
         UnaryKind::ScaledTanh { alpha, beta } => f64::from(alpha) * (f64::from(beta) * x).tanh(),
-        // Of the reciprocal, so that infinity is no quotient of two.
-        UnaryKind::Softsign => x.signum() / (1.0 / x.abs() + 1.0),
+        UnaryKind::Softsign => x / (1.0 + x.abs()),
         UnaryKind::Erfc => erfc(x),
         UnaryKind::ErfInv => erf_inverse(x, 1.0 - x),
         UnaryKind::ErfcInv => erf_inverse(1.0 - x, x),

@@ -83,9 +83,7 @@ fn mish(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
 /// x/(1 + |x|).
 fn softsign(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
     let x = f.input(0)?;
-    let magnitude = f.unary(UnaryKind::Abs, x)?;
-    let divisor = f.add_number(magnitude, 1.0)?;
-    f.div(x, divisor)
+    f.unary(UnaryKind::Softsign, x)
 }
 
 /// x·σ(α·x).
