@@ -368,7 +368,7 @@ pub struct OrderSpec {
 }
 
 impl OrderSpec {
-    /// Words of scratch that [`order`] needs with a pool of `threads` threads.
+    /// Words of 64 bits of scratch that [`order`] needs with a pool of `threads` threads.
     pub fn scratch_words(&self, threads: usize) -> usize {
         self.len.saturating_mul(threads)
     }
@@ -391,7 +391,7 @@ const AHEAD: usize = 32;
 const KEPT: usize = 32;
 
 /// Positions of the first elements of a row in order, as many as there is room for: each is put in its place as it comes.
-fn first_few<T: Reducible>(x: &[T], len: usize, step: usize, descending: bool, positions: &mut [u32]) {
+fn first_few<T: Reducible>(x: &[T], len: usize, step: usize, descending: bool, positions: &mut [u64]) {
     // Of equal elements the one that stands first stays before the other.
     let is_before = |own: T, other: T| {
         if descending {
@@ -427,7 +427,7 @@ fn first_few<T: Reducible>(x: &[T], len: usize, step: usize, descending: bool, p
                 place -= 1;
             }
             keys[place] = own;
-            positions[place] = position as u32;
+            positions[place] = position as u64;
         }
     }
 }
@@ -438,7 +438,7 @@ fn comes_behind<T: Reducible>(a: T, b: T, descending: bool) -> bool {
 }
 
 /// Brings the first `k` in order to the front. In pieces, as long as nobody stops the work; no two elements are equal.
-fn sort_first(mut slice: &mut [u32], mut k: usize, before: &impl Fn(&u32, &u32) -> Ordering) {
+fn sort_first(mut slice: &mut [u64], mut k: usize, before: &impl Fn(&u64, &u64) -> Ordering) {
     // Anything will do: what a row's maker cannot foresee without trying.
     let mut random = slice.len() as u64;
     // Left parts are done at once, right ones in turn.
@@ -481,7 +481,7 @@ pub fn order<T: Reducible>(
     spec: &OrderSpec,
     x: &[T],
     out: &mut [i64],
-    scratch: &mut [u32],
+    scratch: &mut [u64],
     pool: &Pool,
 ) -> Result<(), Error> {
     let OrderSpec { outer, len, inner, k, descending } = *spec;
@@ -507,9 +507,17 @@ pub fn order<T: Reducible>(
         for row in spans(rows.min(first_row + per_task) - first_row, len.saturating_mul(8)).flatten() {
             let row = first_row + row;
             let first = row / inner * len * inner + row % inner;
-            let key = |position: u32| x[first + position as usize * inner];
-            let before = |a: &u32, b: &u32| {
-                let order = compare(key(*a), key(*b));
+            // A key in front of a position is compared at once, with no look at the element.
+            let entry = |position: usize, own: T| {
+                let key = if descending { !own.key() } else { own.key() };
+                position as u64 | if T::KEYED { u64::from(key) << 32 } else { 0 }
+            };
+            let element = |entry: u64| x[first + entry as u32 as usize * inner];
+            let before = |a: &u64, b: &u64| {
+                if T::KEYED {
+                    return a.cmp(b);
+                }
+                let order = compare(element(*a), element(*b));
                 (if descending { order.reverse() } else { order }).then(a.cmp(b))
             };
             let count = if k <= KEPT {
@@ -518,7 +526,7 @@ pub fn order<T: Reducible>(
             } else if k > len / FEW {
                 for part in spans(len, 1) {
                     for position in part {
-                        positions[position] = position as u32;
+                        positions[position] = entry(position, x[first + position * inner]);
                     }
                 }
                 len
@@ -542,11 +550,11 @@ pub fn order<T: Reducible>(
                         if last.is_some_and(|last| comes_behind(own, last, descending)) {
                             continue;
                         }
-                        positions[count] = position as u32;
+                        positions[count] = entry(position, own);
                         count += 1;
                         if count == room {
                             let (_, end, _) = positions[..room].select_nth_unstable_by(k - 1, before);
-                            (last, count) = (Some(key(*end)), k);
+                            (last, count) = (Some(element(*end)), k);
                         }
                     }
                 }
@@ -559,11 +567,11 @@ pub fn order<T: Reducible>(
             if k > KEPT {
                 sort_first(&mut positions[..count], k, &before);
             }
-            for (place, &position) in positions[..k].iter().enumerate() {
+            for (place, &entry) in positions[..k].iter().enumerate() {
                 let at = row / inner * k * inner + place * inner + row % inner;
                 // SAFETY: inside of the output, whose length was checked; every result is written by one task.
                 let out = unsafe { out.piece(at, 1) };
-                out[0] = i64::from(position);
+                out[0] = i64::from(entry as u32);
             }
         }
     });

@@ -195,6 +195,10 @@ pub trait Reducible: Copy + Send + Sync + PartialOrd + 'static {
     fn mean(sum: Self::Accumulator, count: usize) -> Self::Accumulator;
     /// Whether the element is NaN, which wins every comparison.
     fn is_nan(self) -> bool;
+    /// Whether [`Self::key`] tells all elements apart.
+    const KEYED: bool = size_of::<Self>() <= size_of::<u32>();
+    /// A number that grows with the element, the same for both zeros and above all others for NaN.
+    fn key(self) -> u32;
     /// [`reduce`], compiled once for each type, in this crate, rather than in all that call it.
     ///
     /// Errors: as there.
@@ -239,6 +243,10 @@ macro_rules! reducible_integers {
             #[inline(always)]
             fn is_nan(self) -> bool {
                 false
+            }
+            #[inline(always)]
+            fn key(self) -> u32 {
+                (self as $wide).wrapping_sub(Self::MIN as $wide) as u32
             }
             fn reduce(
                 isa: Isa,
@@ -287,6 +295,16 @@ macro_rules! reducible_floats {
             #[inline(always)]
             fn is_nan(self) -> bool {
                 self != self
+            }
+            #[inline(always)]
+            fn key(self) -> u32 {
+                const SIGN: u32 = 1 << 31;
+                let bits = (self as f32 + 0.0).to_bits();
+                match bits & SIGN {
+                    _ if self.is_nan() => u32::MAX,
+                    0 => bits | SIGN,
+                    _ => !bits,
+                }
             }
             fn reduce(
                 isa: Isa,

@@ -297,6 +297,30 @@ fn elements_are_put_in_order() {
     assert!(order(&more, &[1.0, 2.0], &mut [0; 3], &mut [0; 2], &pools[0]).is_err());
 }
 
+/// At the ends of each type, in rows that are sorted whole and in ones of which a few are wanted.
+#[test]
+fn elements_of_every_type_are_put_in_order() {
+    let pool = Pool::new(1);
+    macro_rules! check {
+        ($($number:ty),*) => {$(
+            let ends = [<$number>::MIN, <$number>::MAX, 0 as $number, 1 as $number, <$number>::MAX - 1 as $number];
+            let x: Vec<$number> = (0..600).map(|at| ends[at * at % 11 % 5]).collect();
+            for (k, descending) in [(50, false), (50, true), (600, false), (600, true)] {
+                let spec = OrderSpec { outer: 1, len: 600, inner: 1, k, descending };
+                let (mut scratch, mut out) = (vec![0; spec.scratch_words(1)], vec![-1; k]);
+                order(&spec, &x, &mut out, &mut scratch, &pool).expect("fitting slices");
+                let mut want: Vec<i64> = (0..600).collect();
+                want.sort_by(|&a, &b| {
+                    let rising = x[a as usize].partial_cmp(&x[b as usize]).expect("numbers");
+                    if descending { rising.reverse() } else { rising }
+                });
+                assert_eq!(out, want[..k], "{} {spec:?}", std::any::type_name::<$number>());
+            }
+        )*};
+    }
+    check!(u8, i8, u16, i16, u32, i32, u64, i64, f32, f64);
+}
+
 /// Each element comes before all that came before it, or behind them: whole stretches are taken, or passed over.
 #[test]
 fn elements_in_order_already_and_backwards() {

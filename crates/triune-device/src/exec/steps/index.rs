@@ -236,7 +236,7 @@ impl Prepare for command::Order {
         let dtype = *dtype;
         let step = with_scratch(
             spec,
-            |spec, threads| spec.scratch_words(threads).saturating_mul(4),
+            |spec, threads| spec.scratch_words(threads).saturating_mul(8),
             move |spec, [x, ..], write, scratch, pool| {
                 with_number!(dtype, T => {
                     triune_kernels::order::<T>(spec, elements(x)?, elements_mut(write)?, elements_mut(scratch)?, pool)
