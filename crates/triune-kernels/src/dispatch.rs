@@ -12,7 +12,8 @@ pub(crate) struct Level(Isa);
 impl Level {
     /// The best instruction set up to `isa` that this machine has.
     pub(crate) fn new(isa: Isa) -> Self {
-        Self(Isa::available().filter(|&have| have <= isa).max().unwrap_or(Isa::Scalar))
+        let best = Isa::ALL.into_iter().rev().find(|&have| have <= isa && have.is_available());
+        Self(best.unwrap_or(Isa::Scalar))
     }
 
     /// The instruction set.

@@ -191,29 +191,59 @@ pub(crate) fn combine<A: Copy, O>(run: Run<'_, A>, out: &mut [O], stride: usize,
         let (a, b) = (&a[index * row[1]..], &b[index * row[2]..]);
         let out = &mut out[index * row[0]..][..=(len - 1) * stride];
         match (stride_a, stride_b, stride) {
-            (1, 1, 1) => {
-                for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
-                    *out = f(a, b);
-                }
-            }
-            (1, 0, 1) => {
-                let b = b[0];
-                for (out, &a) in out.iter_mut().zip(a) {
-                    *out = f(a, b);
-                }
-            }
-            (0, 1, 1) => {
-                let a = a[0];
-                for (out, &b) in out.iter_mut().zip(b) {
-                    *out = f(a, b);
-                }
-            }
+            (1, 1, 1) => combine_row::<_, _, 1, 1>(a, b, out, &f),
+            (1, 0, 1) => combine_row::<_, _, 1, 0>(a, b, out, &f),
+            (0, 1, 1) => combine_row::<_, _, 0, 1>(a, b, out, &f),
             _ => {
                 for (i, out) in out.iter_mut().step_by(stride.max(1)).enumerate() {
                     *out = f(a[i * stride_a], b[i * stride_b]);
                 }
             }
         }
+    }
+}
+
+/// Elements that become vectors together, however few there are: of loops of any length several vectors would, and what is left of
+/// short rows were computed one by one.
+pub(crate) const GROUP: usize = 16;
+
+/// Ends a group: without it vectors would be made of the same element of several groups, gathered from all over a row.
+#[inline(always)]
+pub(crate) fn apart() {
+    std::hint::black_box(());
+}
+
+/// Elements of an operand from `first` on, each or one repeated, by step: copies, which no output that is written can be.
+#[inline(always)]
+pub(crate) fn group<A: Copy, const STEP: usize>(x: &[A], first: usize) -> [A; GROUP] {
+    let mut own = [x[0]; GROUP];
+    if STEP == 1 {
+        own.copy_from_slice(&x[first..][..GROUP]);
+    }
+    own
+}
+
+/// One row, operands that repeat with step 0 and others with step 1.
+#[inline(always)]
+fn combine_row<A: Copy, O, const SA: usize, const SB: usize>(
+    a: &[A],
+    b: &[A],
+    out: &mut [O],
+    f: &impl Fn(A, A) -> O,
+) {
+    let last = out.len() - 1;
+    let (a, b) = (&a[..=last * SA], &b[..=last * SB]);
+    let (groups, rest) = out.as_chunks_mut::<GROUP>();
+    let tail = groups.len() * GROUP;
+    for (index, out) in groups.iter_mut().enumerate() {
+        let (a, b) = (group::<A, SA>(a, index * GROUP), group::<A, SB>(b, index * GROUP));
+        for ((out, a), b) in out.iter_mut().zip(a).zip(b) {
+            *out = f(a, b);
+        }
+        apart();
+    }
+    for (i, out) in rest.iter_mut().enumerate() {
+        *out = f(a[(tail + i) * SA], b[(tail + i) * SB]);
     }
 }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
 
 use crate::dispatch::{Level, multiversion};
+use crate::eltwise::{GROUP, apart, group};
 use crate::parallel::{self, GRAIN, Shared};
 use crate::strided::{Nest, RANK};
 use crate::{Error, Isa, Pool};
@@ -167,7 +168,18 @@ fn row<L: Last, const A: usize, const B: usize, const C: usize>(
 ) {
     let last = out.len() - 1;
     let (a, b, c) = (&a[..=last * A], &b[..=last * B], &c[..=last * C]);
-    for (i, out) in out.iter_mut().enumerate() {
+    let (groups, rest) = out.as_chunks_mut::<GROUP>();
+    let tail = groups.len() * GROUP;
+    for (index, out) in groups.iter_mut().enumerate() {
+        let first = index * GROUP;
+        let (a, b, c) = (group::<_, A>(a, first), group::<_, B>(b, first), group::<_, C>(c, first));
+        for (((out, a), b), c) in out.iter_mut().zip(a).zip(b).zip(c) {
+            *out = then.join(a * b, c);
+        }
+        apart();
+    }
+    for (i, out) in rest.iter_mut().enumerate() {
+        let i = tail + i;
         *out = then.join(a[i * A] * b[i * B], c[i * C]);
     }
 }
