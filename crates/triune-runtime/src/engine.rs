@@ -25,8 +25,8 @@ pub(crate) struct Resources {
     pub(crate) strings: Strings,
     /// Whether runs take the time of every operator.
     pub(crate) profiled: bool,
-    /// How often networks within networks have run in this run.
-    pub(crate) rounds: u64,
+    /// How often networks within networks may still run in this run.
+    pub(crate) rounds_left: u64,
 }
 
 /// A graph of fixed extents, ready to run: a program on the host, or one on a device with the parts before, between and behind it.

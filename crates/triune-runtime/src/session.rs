@@ -120,10 +120,11 @@ impl Session {
             scratch: Scratch::default(),
             strings: model.graph.strings.clone(),
             profiled: false,
-            rounds: 0,
+            rounds_left: 0,
             model,
         };
-        let staged = passes::stages(&resources.model.graph)?.map(Staged::new);
+        let graph = &resources.model.graph;
+        let staged = passes::stages(graph)?.map(|stages| Staged::new(stages, graph));
         let mut session = Self { resources, plans: PlanCache::default(), staged, tracers: Vec::new() };
         if let Some(shapes) = session.model().default_shapes().map(<[Shape]>::to_vec) {
             session.prepare(&shapes)?;

@@ -30,6 +30,10 @@ use value::{Value, ValueRef};
 #[derive(Debug)]
 pub(crate) struct Staged {
     parts: Vec<Part>,
+    names: Names,
+    /// Places of the network's inputs, and of its outputs, where they are no constants.
+    inputs: Vec<usize>,
+    outputs: Vec<Option<usize>>,
     /// Input shapes that the model as a whole was found to take.
     taken: Option<Vec<Shape>>,
 }
@@ -37,6 +41,9 @@ pub(crate) struct Staged {
 #[derive(Debug)]
 struct Part {
     stage: Stage,
+    /// Places of its inputs and outputs.
+    inputs: Vec<usize>,
+    outputs: Vec<usize>,
     plans: PlanCache<Vec<Operand>>,
     /// The networks of each host step, once it has run.
     bodies: Vec<Bodies>,
@@ -55,29 +62,69 @@ struct Operand {
     constant: Option<Vec<u8>>,
 }
 
-/// The values of a run by their names.
-struct Table<'a> {
-    inputs: Names<'a, ValueRef<'a>>,
-    made: Names<'a, Value>,
+/// Places of a network's values in a [`Table`]. Rounds of a loop, which are many and short, find theirs once.
+#[derive(Debug, Default)]
+struct Names(HashMap<String, usize, foldhash::fast::RandomState>);
+
+impl Names {
+    /// The value's place, a new one for a name that is new.
+    fn place(&mut self, name: &str) -> usize {
+        if let Some(&place) = self.0.get(name) {
+            return place;
+        }
+        let place = self.0.len();
+        self.0.insert(name.into(), place);
+        place
+    }
+
+    fn places<'a>(&mut self, names: impl IntoIterator<Item = &'a String>) -> Vec<usize> {
+        names.into_iter().map(|name| self.place(name)).collect()
+    }
 }
 
-/// By names: looked up several times for each value of each round of a loop.
-type Names<'a, T> = HashMap<&'a str, T, foldhash::fast::RandomState>;
+/// A value of a run.
+enum Known<'a> {
+    NotYet,
+    Given(ValueRef<'a>),
+    Made(Value),
+}
+
+/// The values of a run by their places.
+struct Table<'a> {
+    names: &'a Names,
+    values: Vec<Known<'a>>,
+}
 
 impl<'a> Table<'a> {
-    fn new(inputs: impl Iterator<Item = (&'a str, ValueRef<'a>)>) -> Self {
-        Self { inputs: inputs.collect(), made: Names::default() }
+    fn new(names: &'a Names, given: impl Iterator<Item = (usize, ValueRef<'a>)>) -> Self {
+        let mut values: Vec<_> = names.0.iter().map(|_| Known::NotYet).collect();
+        for (place, value) in given {
+            values[place] = Known::Given(value);
+        }
+        Self { names, values }
     }
 
-    fn value(&self, name: &str) -> Option<ValueRef<'_>> {
-        self.made.get(name).map(Value::view).or_else(|| self.inputs.get(name).copied())
+    fn at(&self, place: usize) -> Option<ValueRef<'_>> {
+        match &self.values[place] {
+            Known::NotYet => None,
+            Known::Given(value) => Some(*value),
+            Known::Made(value) => Some(value.view()),
+        }
     }
 
-    fn get(&self, name: &str) -> Option<TensorRef<'_>> {
-        match self.value(name)? {
+    fn tensor_at(&self, place: usize) -> Option<TensorRef<'_>> {
+        match self.at(place)? {
             ValueRef::Tensor(tensor) => Some(tensor),
             ValueRef::Sequence(_) | ValueRef::Strings(_) | ValueRef::Map(_) | ValueRef::Nothing => None,
         }
+    }
+
+    fn value(&self, name: &str) -> Option<ValueRef<'_>> {
+        self.at(*self.names.0.get(name)?)
+    }
+
+    fn get(&self, name: &str) -> Option<TensorRef<'_>> {
+        self.tensor_at(*self.names.0.get(name)?)
     }
 
     fn outline(&self, name: &str) -> Option<OutlineValue> {
@@ -89,19 +136,32 @@ impl<'a> Table<'a> {
         self.get(name).map(|TensorRef { dtype, shape, bytes }| Arrival { dtype, shape, bytes })
     }
 
-    /// A value of a network in the end: made by a stage, given, or known from the start. The `last` time it is asked for it need
-    /// not be copied.
-    fn result(&mut self, graph: &Graph, id: ValueId, last: bool) -> Result<Value, Error> {
+    /// A value of a network in the end: made by a stage, given, or, without a place, known from the start. The `last` time it is
+    /// asked for it need not be copied.
+    fn result(
+        &mut self,
+        graph: &Graph,
+        id: ValueId,
+        place: Option<usize>,
+        last: bool,
+    ) -> Result<Value, Error> {
         let value = graph.value(id);
         if let Some(constant) = &value.constant {
             let bytes = constant.bytes().to_vec();
             return Ok(Value::Tensor(Tensor { dtype: constant.dtype(), shape: constant.shape(), bytes }));
         }
-        if last && let Some(made) = self.made.remove(&*value.name) {
-            return Ok(made);
+        let known = place.map(|place| &mut self.values[place]);
+        match known {
+            Some(made @ Known::Made(_)) if last => {
+                if let Known::Made(value) = std::mem::replace(made, Known::NotYet) {
+                    return Ok(value);
+                }
+            }
+            Some(Known::Made(value)) => return value.view().to_owned(),
+            Some(Known::Given(value)) => return value.to_owned(),
+            Some(Known::NotYet) | None => {}
         }
-        let made = self.value(&value.name);
-        made.ok_or_else(|| Error::internal(format!("no stage makes the output '{}'", value.name)))?.to_owned()
+        Err(Error::internal(format!("no stage makes the output '{}'", value.name)))
     }
 }
 
@@ -142,12 +202,13 @@ fn step<'a>(
 /// Compiles the stage for what has arrived, unless that is done.
 fn plan<'p>(
     stage: &Stage,
+    places: &[usize],
     plans: &'p mut PlanCache<Vec<Operand>>,
     table: &Table<'_>,
     resources: &mut Resources,
 ) -> Result<&'p mut Engine, Error> {
     plans.serving(
-        |operands| serves(operands, stage, table),
+        |operands| serves(operands, places, table),
         || {
             let graph = stage.bind(|name| table.arrival(name))?;
             let operand = |name: &String| {
@@ -163,22 +224,28 @@ fn plan<'p>(
 
 impl Part {
     fn plan(&mut self, table: &Table<'_>, resources: &mut Resources) -> Result<&mut Engine, Error> {
-        plan(&self.stage, &mut self.plans, table, resources)
+        plan(&self.stage, &self.inputs, &mut self.plans, table, resources)
     }
 
     fn run<'a>(&'a mut self, table: &mut Table<'a>, resources: &mut Resources) -> Result<(), Error> {
         if !self.stage.outputs.is_empty() {
             let stage = &self.stage;
-            let engine = plan(stage, &mut self.plans, table, resources)?;
+            let engine = plan(stage, &self.inputs, &mut self.plans, table, resources)?;
             let outputs = engine.outputs().iter();
             let results = outputs.map(|io| Tensor::zeros(io.dtype, io.shape).map(Some));
             let results = results.collect::<Result<_, _>>()?;
-            let open = stage.inputs.iter().filter(|name| !stage.constants.contains(*name));
-            let inputs: Vec<TensorRef<'_>> = open.filter_map(|name| table.get(name)).collect();
+            let named = stage.inputs.iter().zip(&self.inputs);
+            let open = named.filter(|(name, _)| !stage.constants.contains(*name));
+            let inputs: Vec<TensorRef<'_>> = open.filter_map(|(_, &place)| table.tensor_at(place)).collect();
             let mut made = Results { own: results, into: &mut [] };
             engine.run(resources, &Operands(&inputs), &mut made)?;
             let results = made.own.into_iter().flatten().map(Value::Tensor);
-            table.made.extend(stage.outputs.iter().map(String::as_str).zip(results));
+            for (&place, result) in self.outputs.iter().zip(results) {
+                table.values[place] = Known::Made(result);
+            }
+        }
+        if self.stage.host.is_empty() {
+            return Ok(());
         }
         self.times.clear();
         let mut outline = OutlineBuilder::default();
@@ -186,7 +253,11 @@ impl Part {
             work::go_on()?;
             let start = Instant::now();
             let results = self::step(step, bodies, table, resources)?;
-            table.made.extend(results);
+            for (name, result) in results {
+                let place = table.names.0.get(name);
+                let place = *place.ok_or_else(|| Error::internal(format!("'{name}' has no place")))?;
+                table.values[place] = Known::Made(result);
+            }
             if resources.profiled {
                 self.times.push(start.elapsed().as_nanos() as u64);
                 let operand = |operand: &HostOperand| match operand {
@@ -221,10 +292,10 @@ impl Part {
 }
 
 /// Whether a stage that was compiled for these operands serves for what has arrived.
-fn serves(operands: &[Operand], stage: &Stage, table: &Table<'_>) -> bool {
-    stage.inputs.len() == operands.len()
-        && stage.inputs.iter().zip(operands).all(|(name, operand)| {
-            table.get(name).is_some_and(|tensor| {
+fn serves(operands: &[Operand], places: &[usize], table: &Table<'_>) -> bool {
+    places.len() == operands.len()
+        && places.iter().zip(operands).all(|(&place, operand)| {
+            table.tensor_at(place).is_some_and(|tensor| {
                 tensor.dtype == operand.dtype
                     && *tensor.shape == *operand.shape
                     && operand.constant.as_deref().is_none_or(|constant| constant == tensor.bytes)
@@ -233,15 +304,36 @@ fn serves(operands: &[Operand], stage: &Stage, table: &Table<'_>) -> bool {
 }
 
 impl Staged {
-    pub(crate) fn new(stages: Vec<Stage>) -> Self {
-        let part = |stage: Stage| Part {
-            bodies: stage.host.iter().map(|_| Bodies::default()).collect(),
-            stage,
-            plans: PlanCache::default(),
-            times: Vec::new(),
-            outline: Outline::default(),
+    /// The stages of a network.
+    pub(crate) fn new(stages: Vec<Stage>, graph: &Graph) -> Self {
+        let mut names = Names::default();
+        let inputs = graph.inputs.iter().map(|&id| names.place(&graph.value(id).name)).collect();
+        let mut parts = Vec::with_capacity(stages.len());
+        for stage in stages {
+            for step in &stage.host {
+                for operand in step.inputs.iter().flatten() {
+                    if let HostOperand::Value(name) = operand {
+                        names.place(name);
+                    }
+                }
+                names.places(step.outputs.iter().flatten());
+            }
+            parts.push(Part {
+                bodies: stage.host.iter().map(|_| Bodies::default()).collect(),
+                inputs: names.places(&stage.inputs),
+                outputs: names.places(&stage.outputs),
+                stage,
+                plans: PlanCache::default(),
+                times: Vec::new(),
+                outline: Outline::default(),
+            });
+        }
+        let output = |&id: &ValueId| {
+            let value = graph.value(id);
+            value.constant.is_none().then(|| names.place(&value.name))
         };
-        Self { parts: stages.into_iter().map(part).collect(), taken: None }
+        let outputs = graph.outputs.iter().map(output).collect();
+        Self { parts, names, inputs, outputs, taken: None }
     }
 
     /// Most compiled forms that a stage has.
@@ -268,12 +360,12 @@ impl Staged {
     ) -> Result<Vec<Option<(DType, Shape)>>, Error> {
         let model = resources.model.clone();
         self.check(shapes, &model)?;
-        let named = model.inputs().iter().zip(shapes).filter(|(info, _)| info.kind.is_tensor());
-        let named = named.map(|(info, shape)| {
+        let given = model.inputs().iter().zip(shapes).zip(&self.inputs);
+        let given = given.filter(|((info, _), _)| info.kind.is_tensor()).map(|((info, shape), &place)| {
             // The first stage knows no elements.
-            (&*info.name, ValueRef::Tensor(TensorRef { dtype: info.dtype, shape, bytes: &[] }))
+            (place, ValueRef::Tensor(TensorRef { dtype: info.dtype, shape, bytes: &[] }))
         });
-        let table = Table::new(named);
+        let table = Table::new(&self.names, given);
         let mut first = HashMap::new();
         if let Some(part) = self.parts.first_mut().filter(|part| !part.stage.outputs.is_empty()) {
             let engine = part.plan(&table, resources)?;
@@ -302,25 +394,26 @@ impl Staged {
     ) -> Result<Vec<Value>, Error> {
         let model = resources.model.clone();
         self.check(shapes, &model)?;
-        resources.rounds = 0;
-        let names = model.inputs().iter().map(|info| &*info.name);
-        let table = Table::new(names.zip(inputs.iter().copied()));
-        self.flow(&model.graph, table, resources)
+        resources.rounds_left = control::rounds()?;
+        self.flow(&model.graph, inputs.iter().copied(), resources)
     }
 
-    /// Runs all stages of a network on what the table has; gives the network's results.
+    /// Runs all stages of a network on its inputs, in order; gives its results.
     fn flow<'a>(
         &'a mut self,
         graph: &Graph,
-        mut table: Table<'a>,
+        inputs: impl Iterator<Item = ValueRef<'a>>,
         resources: &mut Resources,
     ) -> Result<Vec<Value>, Error> {
+        let mut table = Table::new(&self.names, self.inputs.iter().copied().zip(inputs));
         for part in &mut self.parts {
             part.run(&mut table, resources)?;
         }
-        let outputs = graph.outputs.iter().enumerate();
+        let outputs = graph.outputs.iter().zip(&self.outputs).enumerate();
         outputs
-            .map(|(index, id)| table.result(graph, *id, !graph.outputs[index + 1..].contains(id)))
+            .map(|(index, (id, place))| {
+                table.result(graph, *id, *place, !graph.outputs[index + 1..].contains(id))
+            })
             .collect()
     }
 

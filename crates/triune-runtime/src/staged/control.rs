@@ -24,6 +24,11 @@ pub(super) type Bodies = [Option<Box<Staged>>; 2];
 /// Operations that a round counts at least, what it takes besides its network included (see [`work::limit`]).
 const ROUND: u64 = 100_000;
 
+/// How often networks within networks may run in a run.
+pub(super) fn rounds() -> Result<u64, Error> {
+    Ok(work::limit()? / ROUND)
+}
+
 /// Runs the step; gives its results in order.
 pub(super) fn run(
     step: &HostStep,
@@ -94,23 +99,21 @@ impl<'a> At<'a> {
         captures: usize,
     ) -> Result<Vec<Value>, Error> {
         work::go_on()?;
-        self.resources.rounds += 1;
-        let most = work::limit()? / ROUND;
-        if self.resources.rounds > most {
+        let Some(left) = self.resources.rounds_left.checked_sub(1) else {
             return Err(self.wrong(format!(
-                "its network and others have run {most} times in this run; a higher limit of work ({}, or triune.set_work_limit) would let them go on",
+                "its network and others have run {} times in this run; a higher limit of work ({}, or triune.set_work_limit) would let them go on",
+                rounds()?,
                 work::VARIABLE
             )));
-        }
+        };
+        self.resources.rounds_left = left;
+        let graph = &*body.graph;
         let staged = match staged {
             Some(staged) => staged,
-            None => staged.insert(Box::new(Staged::new(body_stages(&body.graph)?))),
+            None => staged.insert(Box::new(Staged::new(body_stages(graph)?, graph))),
         };
-        let graph = &*body.graph;
         let seen = self.values(captures..captures + body.captures);
-        let names = graph.inputs.iter().map(|&id| &*graph.value(id).name);
-        let table = Table::new(names.zip(given.iter().copied().chain(seen)));
-        staged.flow(graph, table, self.resources)
+        staged.flow(graph, given.iter().copied().chain(seen), self.resources)
     }
 
     fn choose(&mut self, op: &If, bodies: &mut Bodies) -> Result<Vec<Value>, Error> {
