@@ -414,7 +414,8 @@ class Session:
     ) -> Results:
         names, feeds = (None, first) if second is None else (first, second)
         native = self._native
-        if not isinstance(feeds, Mapping):
+        # Whether something is a mapping takes longer to find out than most steps here.
+        if type(feeds) is not dict and not isinstance(feeds, Mapping):
             raise ArgumentError(f"feeds: expected a dict of arrays by input name, got {type(feeds).__name__}")
         arrays = {}
         for name, value in feeds.items():

@@ -19,6 +19,7 @@ use pyo3::{
     exceptions::{PyImportError, PyMemoryError},
     intern,
     prelude::*,
+    sync::PyOnceLock,
     types::{PyBytes, PyList, PyString, PyTuple},
 };
 use triune::internals::{
@@ -123,7 +124,10 @@ pub(crate) fn check<'a, 'py>(
     };
     let found = array.dtype();
     let is_stored = dtype.is_storage() || dtype == DType::BF16;
-    let fits = found.is_equiv_to(&descriptor(object.py(), dtype)?)
+    let expected = descriptor(object.py(), dtype)?;
+    // Numpy has one object for each type of its own; whether two are alike takes longer.
+    let fits = found.is(&expected)
+        || found.is_equiv_to(&expected)
         || is_stored && found.is_equiv_to(&patterns(object.py(), dtype));
     if !fits {
         let hint =
@@ -252,12 +256,12 @@ impl<'py> Input<'py> {
     pub(crate) fn new(name: &str, array: &Bound<'py, PyUntypedArray>) -> PyResult<Self> {
         let used = |error| in_use(name, &error);
         let held = Held::new([array])?;
-        let elements = if let Ok(array) = array.cast::<PyArrayDyn<i8>>() {
-            Read::I8(array.try_readonly().map_err(used)?)
+        let elements = if let Ok(array) = array.cast::<PyArrayDyn<f32>>() {
+            Read::F32(array.try_readonly().map_err(used)?)
         } else if let Ok(array) = array.cast::<PyArrayDyn<u8>>() {
             Read::U8(array.try_readonly().map_err(used)?)
-        } else if let Ok(array) = array.cast::<PyArrayDyn<f32>>() {
-            Read::F32(array.try_readonly().map_err(used)?)
+        } else if let Ok(array) = array.cast::<PyArrayDyn<i8>>() {
+            Read::I8(array.try_readonly().map_err(used)?)
         } else if let Ok(array) = array.cast::<PyArrayDyn<i64>>() {
             Read::I64(array.try_readonly().map_err(used)?)
         } else {
@@ -298,12 +302,12 @@ impl<'py> Output<'py> {
     pub(crate) fn new(name: &str, array: &Bound<'py, PyUntypedArray>) -> PyResult<Self> {
         let used = |error| in_use(name, &error);
         let held = Held::new([array])?;
-        let elements = if let Ok(array) = array.cast::<PyArrayDyn<i8>>() {
-            Written::I8(array.try_readwrite().map_err(used)?)
+        let elements = if let Ok(array) = array.cast::<PyArrayDyn<f32>>() {
+            Written::F32(array.try_readwrite().map_err(used)?)
         } else if let Ok(array) = array.cast::<PyArrayDyn<u8>>() {
             Written::U8(array.try_readwrite().map_err(used)?)
-        } else if let Ok(array) = array.cast::<PyArrayDyn<f32>>() {
-            Written::F32(array.try_readwrite().map_err(used)?)
+        } else if let Ok(array) = array.cast::<PyArrayDyn<i8>>() {
+            Written::I8(array.try_readwrite().map_err(used)?)
         } else if let Ok(array) = array.cast::<PyArrayDyn<i64>>() {
             Written::I64(array.try_readwrite().map_err(used)?)
         } else {
@@ -330,9 +334,10 @@ pub(crate) fn empty<'py>(
     dtype: DType,
     shape: &[usize],
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
-    let numpy = py.import(intern!(py, "numpy"))?;
-    let empty =
-        numpy.call_method1(intern!(py, "empty"), (PyTuple::new(py, shape)?, descriptor(py, dtype)?))?;
+    // Kept, as an import takes longer than a small array.
+    static EMPTY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let empty = EMPTY.import(py, "numpy", "empty")?;
+    let empty = empty.call1((PyTuple::new(py, shape)?, descriptor(py, dtype)?))?;
     Ok(empty.cast_into::<PyUntypedArray>()?)
 }
 

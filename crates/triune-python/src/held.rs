@@ -22,7 +22,8 @@ impl<'py> Held<'py> {
         let mut held = Vec::new();
         for array in arrays {
             let mut owner = Some(array.as_any().clone());
-            while let Some(object) = owner {
+            // An array's base is None where the memory is its own.
+            while let Some(object) = owner.filter(|object| !object.is_none()) {
                 let py = object.py();
                 owner = if object.is_instance_of::<PyUntypedArray>() {
                     held.push(PyWeakrefReference::new(&object)?);

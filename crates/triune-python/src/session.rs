@@ -228,27 +228,33 @@ impl Session {
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let inputs = self.model.inputs();
         let defaults = self.model.defaults();
-        for key in feeds.keys() {
-            let name: String = key.extract()?;
-            if !inputs.iter().chain(&defaults).any(|info| info.name == name) {
-                let names: Vec<_> = inputs.iter().map(|info| info.name.as_str()).collect();
-                let text = format!("unknown input '{name}'; the model has {}", names.join(", "));
-                return Err(error::argument(text));
-            }
-        }
-        let mut fed = Vec::with_capacity(inputs.len());
+        let mut objects = Vec::with_capacity(inputs.len());
         for info in inputs {
-            let object = feeds.get_item(&info.name)?.ok_or_else(|| {
-                error::argument(format!("input '{}': expected an array, got none", info.name))
-            })?;
-            fed.push(Given::new(info, &object)?);
+            objects.push((info, feeds.get_item(&info.name)?));
         }
         let mut more = Vec::new();
         for info in &defaults {
             if let Some(object) = feeds.get_item(&info.name)? {
-                fed.push(Given::new(info, &object)?);
+                objects.push((info, Some(object)));
                 more.push(&*info.name);
             }
+        }
+        if objects.iter().filter(|(_, object)| object.is_some()).count() < feeds.len() {
+            for key in feeds.keys() {
+                let name: String = key.extract()?;
+                if !inputs.iter().chain(&defaults).any(|info| info.name == name) {
+                    let names: Vec<_> = inputs.iter().map(|info| info.name.as_str()).collect();
+                    let text = format!("unknown input '{name}'; the model has {}", names.join(", "));
+                    return Err(error::argument(text));
+                }
+            }
+        }
+        let mut fed = Vec::with_capacity(objects.len());
+        for (info, object) in objects {
+            let object = object.ok_or_else(|| {
+                error::argument(format!("input '{}': expected an array, got none", info.name))
+            })?;
+            fed.push(Given::new(info, &object)?);
         }
         let parts = fed.iter().map(Given::parts).collect::<PyResult<Vec<_>>>()?;
         let mut out = out.unwrap_or_default().0;
