@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from triune._kinds import MODEL, require
+from triune._text import nearest
 from triune.cli.arguments import named_shape, nonnegative, positive, seconds
+from triune.cli.peers import PEERS, Side
 from triune.cli.progress import Progress
 
 _PERCENTILES = (50, 90, 99)
@@ -50,11 +52,23 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("--seconds", metavar="S", type=seconds, default=2.0, help="to measure for (default: 2)")
     parser.add_argument(
-        "--against", choices=("onnxruntime",), help="measure another runtime in turns, without spinning threads"
+        "--against",
+        metavar="NAME,...",
+        type=_peers,
+        default=[],
+        help=f"measure other runtimes in turns, without spinning threads: {', '.join(PEERS)}",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("-v", "--verbose", action="store_true", help="show progress even if this is no terminal")
     parser.set_defaults(command=_run)
+
+
+def _peers(text: str) -> list[str]:
+    names = text.split(",")
+    for name in names:
+        if name not in PEERS:
+            raise argparse.ArgumentTypeError(f"unknown runtime {name!r}{nearest(name, PEERS, 'there are')}")
+    return names
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -76,15 +90,18 @@ def _run(options: argparse.Namespace) -> int:
                 progress(f"{threads} threads, batch {batch}")
                 shapes = shapes_of(session.inputs, dict(options.shape), batch, exact=bool(options.batch))
                 feeds = _random(session, shapes)
-                runs: dict[str, Callable[[], object]] = {"triune": partial(session.run, feeds)}
+                sides = {"triune": Side(partial(session.run, feeds))}
+                sides |= {name: PEERS[name](options.model, threads, feeds) for name in options.against}
+                times = _measure({name: side.run for name, side in sides.items()}, options.seconds)
+                found = [
+                    {"runtime": name, "threads": threads, "batch": batch}
+                    | _summary(times[name], batch * side.batches)
+                    for name, side in sides.items()
+                ]
                 if options.against:
-                    runs[options.against] = _peer(options.model, threads, feeds)
-                times = _measure(runs, options.seconds)
-                for name, found in times.items():
-                    rows.append({"runtime": name, "threads": threads, "batch": batch} | _summary(found, batch))
-                if options.against:
-                    ratio = rows[-2]["images_per_second"] / rows[-1]["images_per_second"]
-                    rows[-2]["ratio"] = round(ratio, 3)
+                    ours, *others = (row["images_per_second"] for row in found)
+                    found[0]["ratio"] = round(ours / max(others), 3)
+                rows += found
     print(json.dumps(rows, indent=1) if options.json else _table(rows))
     return 0
 
@@ -106,20 +123,6 @@ def _random(session: Any, shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
             top = {"b": 2, "u": 256}.get(dtype.kind, 2)
             feeds[info.name] = random.integers(0, top, shape).astype(dtype)
     return feeds
-
-
-def _peer(model: Path, threads: int, feeds: dict[str, Any]) -> Callable[[], object]:
-    try:
-        import onnxruntime as ort
-    except ImportError:
-        raise ImportError("--against onnxruntime needs the extra 'onnx': pip install 'triune[onnx]'") from None
-    how = ort.SessionOptions()
-    how.intra_op_num_threads = threads
-    how.inter_op_num_threads = 1
-    how.log_severity_level = 3
-    how.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    session = ort.InferenceSession(model, how, providers=["CPUExecutionProvider"])
-    return lambda: session.run(None, feeds)
 
 
 def _measure(runs: dict[str, Callable[[], object]], seconds: float) -> dict[str, list[float]]:

@@ -18,6 +18,7 @@ mod qdepthwise;
 mod qepilogue;
 mod qgemm;
 mod qpack;
+mod qrows;
 mod qscalar;
 mod winograd;
 mod winograd_simd;

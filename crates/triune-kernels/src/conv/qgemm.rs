@@ -11,6 +11,7 @@ use super::{
     qconv::{Params, Views},
     qepilogue::Epilogue,
     qpack::{self, Packed, Vector},
+    qrows::{self, Bands},
 };
 
 /// Pixels of a tile at most.
@@ -20,17 +21,21 @@ const ROW_STEP: usize = 24;
 /// Bytes of gathered activations that stay in the second-level cache beside the weights that stream through it.
 const TILE_BYTES: usize = 256 << 10;
 /// How far packing may write beyond a row.
-const SLACK: usize = 64;
+pub(super) const SLACK: usize = 64;
+/// Rows of a microkernel at most.
+const MOST_ROWS: usize = 16;
 
 /// A convolution packed for the matrix product.
 #[derive(Debug)]
 pub(crate) struct QGemm {
     packed: Packed,
     epilogue: Epilogue,
-    vector: Vector,
+    pub(super) vector: Vector,
     tile: TileFn,
+    /// Whether windows may be read in rows: each of their rows begins with a step.
+    in_rows: bool,
     /// Bytes from one gathered row to the next.
-    row_bytes: usize,
+    pub(super) row_bytes: usize,
     /// Pixels of a tile at most.
     max_rows: usize,
     /// Panels that a microkernel takes at most.
@@ -41,17 +46,19 @@ type TileFn = unsafe fn(&GemmJob<'_>, usize, usize);
 
 /// One run over a pair of maps.
 pub(crate) struct GemmJob<'a> {
-    gemm: &'a QGemm,
-    p: &'a Params,
-    views: &'a Views<'a>,
+    pub(super) gemm: &'a QGemm,
+    pub(super) p: &'a Params,
+    pub(super) views: &'a Views<'a>,
     /// Pixels of a tile.
     rows: usize,
     /// Tasks that share the panels of one tile and group, and the panels of each.
-    chunks: usize,
+    pub(super) chunks: usize,
     chunk_panels: usize,
     /// Elements between pixels, if rows are read from the input itself.
     direct: Option<usize>,
-    scratch: *mut u8,
+    /// Instead of tiles, if windows are read in rows.
+    bands: Option<Bands>,
+    pub(super) scratch: *mut u8,
 }
 
 // SAFETY: tasks write disjoint parts of the output, and workers disjoint parts of the scratch.
@@ -62,6 +69,9 @@ pub(crate) struct Block<'a> {
     /// First row of activations, and bytes to the next.
     activations: *const u8,
     stride: usize,
+    /// Runs of a row, bytes between their beginnings, and steps of each.
+    runs: usize,
+    apart: usize,
     steps: usize,
     /// First panel of weights, of its biases and multipliers; they follow each other.
     weights: *const u8,
@@ -101,7 +111,8 @@ impl QGemm {
             Isa::NeonDot => (tile_dot, Vector::of::<Neon<true>>(), Neon::<true>::ROWS.len()),
             _ => return None,
         };
-        let packed = qpack::panels(p, weights, vector);
+        let in_rows = qrows::serves(p);
+        let packed = qpack::panels(p, weights, if in_rows { p.geometry.kernel[0] } else { 1 }, vector);
         // An odd number of cache lines, so that the rows of a microkernel do not fall into the same cache sets.
         let row_bytes = (4 * packed.steps).next_multiple_of(64) | 64;
         let max_rows = (TILE_BYTES / row_bytes / ROW_STEP * ROW_STEP).clamp(ROW_STEP, MAX_ROWS);
@@ -110,13 +121,14 @@ impl QGemm {
             epilogue: Epilogue::new(p, level),
             vector,
             tile,
+            in_rows,
             row_bytes,
             max_rows,
             max_panels,
         })
     }
 
-    fn slot_bytes(&self) -> usize {
+    pub(super) fn slot_bytes(&self) -> usize {
         (self.max_rows * self.row_bytes + SLACK).next_multiple_of(64)
     }
 
@@ -138,16 +150,21 @@ impl QGemm {
         // Several tasks per thread even out their ends; tiles are cut before panels, because tasks that share a
         // tile gather it once each.
         let wanted = if pool.threads() == 1 { 1 } else { 4 * pool.threads() };
+        let bands = if self.in_rows {
+            Bands::new(p, self.vector.width, &views.out_map, self.slot_bytes(), wanted)
+        } else {
+            None
+        };
         let tiles = pixels.div_ceil(self.max_rows).max(wanted.div_ceil(g.groups).min(pixels.div_ceil(48)));
         let rows = pixels.div_ceil(tiles).next_multiple_of(12).min(self.max_rows);
-        let tiles = pixels.div_ceil(rows);
+        let tiles = bands.map_or(pixels.div_ceil(rows), |bands| bands.count(views.out_map.n));
         let panels = self.packed.panels;
         let chunks = wanted.div_ceil(tiles * g.groups).clamp(1, panels.div_ceil(self.max_panels));
         let chunk_panels = panels.div_ceil(chunks).next_multiple_of(self.max_panels);
         let chunks = panels.div_ceil(chunk_panels);
         let scratch = scratch.as_mut_ptr();
         let scratch = scratch.wrapping_add(scratch.align_offset(64).min(64));
-        let job = GemmJob { gemm: self, p, views, rows, chunks, chunk_panels, direct, scratch };
+        let job = GemmJob { gemm: self, p, views, rows, chunks, chunk_panels, direct, bands, scratch };
         pool.run(tiles * g.groups * chunks, &|task, worker| {
             // SAFETY: `new` chose the function for an instruction set that the machine has; QConv::run checked slices.
             unsafe { (self.tile)(&job, task, worker) }
@@ -167,6 +184,39 @@ pub(super) fn pixel_stride(map: &Nhwc) -> Option<usize> {
     let rows = map.h <= 1 || Some(map.stride_h) == map.w.checked_mul(stride);
     let images = map.n <= 1 || Some(map.stride_n) == (map.w * map.h).checked_mul(stride);
     (rows && images).then_some(stride)
+}
+
+/// A walk over where the pixels of a map lie.
+struct Walk {
+    at: usize,
+    /// Elements from a pixel to the next, if they are the same throughout, else the map and the pixel.
+    stride: Result<usize, (Nhwc, Pixel)>,
+}
+
+impl Walk {
+    fn new(map: &Nhwc, [n, y, x]: [usize; 3]) -> Self {
+        let stride = pixel_stride(map).ok_or((*map, Pixel { n, y, x }));
+        Self { at: map.offset(n, y, x), stride }
+    }
+
+    /// The places of the next pixels.
+    #[inline(always)]
+    fn take(&mut self, places: &mut [usize]) {
+        match &mut self.stride {
+            Ok(stride) => {
+                for place in places {
+                    *place = self.at;
+                    self.at += *stride;
+                }
+            }
+            Err((map, pixel)) => {
+                for place in places {
+                    *place = pixel.offset(map);
+                    pixel.step(map);
+                }
+            }
+        }
+    }
 }
 
 /// A walk over the pixels of a map.
@@ -203,29 +253,123 @@ impl Pixel {
     }
 }
 
+/// Pixels whose windows lie a step apart.
+pub(super) struct Line {
+    /// The first one's window, and bytes to the next.
+    pub(super) activations: *const u8,
+    pub(super) stride: usize,
+    /// Runs of a window, and bytes between their beginnings.
+    pub(super) runs: usize,
+    pub(super) apart: usize,
+    /// Image, row and column of the first in the output.
+    pub(super) pixel: [usize; 3],
+    pub(super) rows: usize,
+}
+
+impl GemmJob<'_> {
+    /// The panels of a chunk, as many together as a microkernel takes: the first one and their number.
+    pub(super) fn panels(&self, chunk: usize) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let (first, most) = (chunk * self.chunk_panels, self.gemm.max_panels);
+        let last = self.gemm.packed.panels.min(first + self.chunk_panels);
+        (first..last).step_by(most).map(move |panel| (panel, (last - panel).min(most)))
+    }
+
+    /// Multiplies some of a group's panels by the windows of a line.
+    ///
+    /// # Safety
+    /// The CPU has `S`; the line's pixels and windows exist, and so do the panels.
+    #[inline(always)]
+    pub(super) unsafe fn multiply<S: Int8>(&self, line: &Line, group: usize, panel: usize, count: usize) {
+        let (gemm, views) = (self.gemm, self.views);
+        let columns = self.p.out_channels / self.p.geometry.groups;
+        let packed = group * gemm.packed.panels + panel;
+        let column = group * columns + panel * S::LANES;
+        let (mut output, mut residual) = (Walk::new(&views.out_map, line.pixel), None);
+        if let Some((_, map)) = &views.residual {
+            residual = Some(Walk::new(map, line.pixel));
+        }
+        let (mut output_at, mut residual_at) = ([0; MOST_ROWS], [0; MOST_ROWS]);
+        let mut row = 0;
+        for &step in S::ROWS[count - 1] {
+            let kernel = S::kernel(step, count);
+            while line.rows - row >= step {
+                output.take(&mut output_at[..step]);
+                if let Some(residual) = &mut residual {
+                    residual.take(&mut residual_at[..step]);
+                }
+                // SAFETY: the packed arrays have `count` panels from `packed` on; rows and columns exist in all maps.
+                unsafe {
+                    kernel(&Block {
+                        activations: line.activations.add(row * line.stride),
+                        stride: line.stride,
+                        runs: line.runs,
+                        apart: line.apart,
+                        steps: gemm.packed.steps / line.runs,
+                        weights: gemm.packed.panel(packed, S::LANES),
+                        bias: gemm.packed.bias.as_ptr().add(packed * S::LANES),
+                        multiplier: gemm.packed.multiplier.as_ptr().add(packed * S::LANES),
+                        epilogue: &gemm.epilogue,
+                        columns: columns - panel * S::LANES,
+                        output: views.output.add(column),
+                        output_at: &output_at[..step],
+                        residual: views
+                            .residual
+                            .map_or(std::ptr::null(), |(bytes, _)| bytes.as_ptr().add(column)),
+                        residual_at: &residual_at[..step],
+                    });
+                }
+                row += step;
+            }
+        }
+    }
+
+    /// Looks up what [`Self::multiply`] has stored of a chunk.
+    ///
+    /// # Safety
+    /// As there; this task has written those bytes.
+    #[inline(always)]
+    pub(super) unsafe fn look_up<S: Int8>(&self, line: &Line, group: usize, chunk: usize) {
+        let (gemm, views) = (self.gemm, self.views);
+        if !gemm.epilogue.looks_up_stored() {
+            return;
+        }
+        let columns = self.p.out_channels / self.p.geometry.groups;
+        let begin = chunk * self.chunk_panels * S::LANES;
+        let n = columns.min(begin + self.chunk_panels * S::LANES) - begin;
+        let mut walk = Walk::new(&views.out_map, line.pixel);
+        // SAFETY: the caller's contract.
+        unsafe {
+            let output = views.output.add(group * columns + begin);
+            if pixel_stride(&views.out_map) == Some(n) {
+                gemm.epilogue.look_up_stored(output.add(walk.at), line.rows * n);
+                return;
+            }
+            for _ in 0..line.rows {
+                let mut at = [0];
+                walk.take(&mut at);
+                gemm.epilogue.look_up_stored(output.add(at[0]), n);
+            }
+        }
+    }
+}
+
 /// Computes one tile, or a part of its columns.
 ///
 /// # Safety
 /// The CPU has `S`; the job's maps lie within their slices, `scratch` has a slot for `worker`.
 #[inline(always)]
 pub(crate) unsafe fn gemm_tile<S: Int8>(job: &GemmJob<'_>, task: usize, worker: usize) {
+    if let Some(bands) = &job.bands {
+        // SAFETY: the caller's contract.
+        unsafe { qrows::band::<S>(job, bands, task, worker) };
+        return;
+    }
     let (gemm, p, views) = (job.gemm, job.p, job.views);
     let groups = p.geometry.groups;
     let (chunk, group, tile) = (task % job.chunks, task / job.chunks % groups, task / job.chunks / groups);
     let first = tile * job.rows;
     let rows = job.rows.min(views.out_map.pixels() - first);
-    let (mut output_at, mut residual_at) = ([0; MAX_ROWS], [0; MAX_ROWS]);
-    let mut pixel = Pixel::at(&views.out_map, first);
-    for row in 0..rows {
-        output_at[row] = pixel.offset(&views.out_map);
-        if let Some((_, map)) = views.residual {
-            residual_at[row] = pixel.offset(&map);
-        }
-        pixel.step(&views.out_map);
-    }
     let depth = p.in_channels / groups;
-    let columns = p.out_channels / groups;
-    let panels = gemm.packed.panels;
     let (activations, stride) = if let Some(stride) = job.direct {
         // SAFETY: pixel `first` exists.
         (unsafe { views.input.as_ptr().add(first * stride + group * depth) }, stride)
@@ -237,61 +381,20 @@ pub(crate) unsafe fn gemm_tile<S: Int8>(job: &GemmJob<'_>, task: usize, worker: 
             (to.cast_const(), gemm.row_bytes)
         }
     };
-    let mut panel = chunk * job.chunk_panels;
-    let last = panels.min(panel + job.chunk_panels);
+    let pixel = Pixel::at(&views.out_map, first).place();
+    let line = Line { activations, stride, runs: 1, apart: 0, pixel, rows };
     // A panel's step covers many bytes of a row.
     let steps = rows.saturating_mul(gemm.row_bytes / 8);
     let mut pace = Pace::new();
-    while panel < last {
+    for (panel, count) in job.panels(chunk) {
         if pace.stops(steps) {
             return;
         }
-        let count = (last - panel).min(gemm.max_panels);
-        let packed = group * panels + panel;
-        let column = group * columns + panel * S::LANES;
-        let mut row = 0;
-        for &step in S::ROWS[count - 1] {
-            let kernel = S::kernel(step, count);
-            while rows - row >= step {
-                // SAFETY: the packed arrays have `count` panels from `packed` on; rows and columns exist in all maps.
-                unsafe {
-                    kernel(&Block {
-                        activations: activations.add(row * stride),
-                        stride,
-                        steps: gemm.packed.steps,
-                        weights: gemm.packed.weights.as_ptr().add(packed * gemm.packed.steps * S::LANES * 4),
-                        bias: gemm.packed.bias.as_ptr().add(packed * S::LANES),
-                        multiplier: gemm.packed.multiplier.as_ptr().add(packed * S::LANES),
-                        epilogue: &gemm.epilogue,
-                        columns: columns - panel * S::LANES,
-                        output: views.output.add(column),
-                        output_at: &output_at[row..row + step],
-                        residual: views
-                            .residual
-                            .map_or(std::ptr::null(), |(bytes, _)| bytes.as_ptr().add(column)),
-                        residual_at: &residual_at[row..row + step],
-                    });
-                }
-                row += step;
-            }
-        }
-        panel += count;
+        // SAFETY: the caller's contract.
+        unsafe { job.multiply::<S>(&line, group, panel, count) };
     }
-    if gemm.epilogue.looks_up_stored() {
-        let begin = chunk * job.chunk_panels * S::LANES;
-        let n = columns.min(last * S::LANES) - begin;
-        // SAFETY: these bytes of the output have just been written by this task.
-        unsafe {
-            let output = views.output.add(group * columns + begin);
-            if output_at[rows - 1] - output_at[0] == (rows - 1) * n {
-                gemm.epilogue.look_up_stored(output.add(output_at[0]), rows * n);
-            } else {
-                for &at in &output_at[..rows] {
-                    gemm.epilogue.look_up_stored(output.add(at), n);
-                }
-            }
-        }
-    }
+    // SAFETY: the caller's contract.
+    unsafe { job.look_up::<S>(&line, group, chunk) };
 }
 
 /// Packs the windows of `rows` pixels from `first` on, one row each.
@@ -308,6 +411,9 @@ unsafe fn gather<S: Int8>(job: &GemmJob<'_>, group: usize, first: usize, rows: u
     let depth = p.in_channels / g.groups;
     let vector = job.gemm.vector;
     let (flip, zero_point) = (vector.flip(p.input), vector.zero_point(p.input) as u8);
+    // Each row of a window fills whole steps, if they are packed so.
+    let beyond = (kw * depth * S::WIDTH).next_multiple_of(4) - kw * depth * S::WIDTH;
+    let beyond = if job.gemm.in_rows { beyond } else { 0 };
     // The taps of a kernel row are one run if columns and channels follow each other without gap.
     let merged = g.groups == 1 && g.dilation[1] == 1 && (map.stride_w == depth || kw == 1);
     let (runs, run) = if merged { (1, kw * depth) } else { (kw, depth) };
@@ -324,7 +430,7 @@ unsafe fn gather<S: Int8>(job: &GemmJob<'_>, group: usize, first: usize, rows: u
                 let y = (pixel.y * g.stride[0] + ky * g.dilation[0]).wrapping_sub(g.pad[0]);
                 if y >= map.h {
                     S::fill_activations(to, zero_point, kw * depth);
-                    to = to.add(kw * depth * S::WIDTH);
+                    to = to.add(kw * depth * S::WIDTH + beyond);
                     continue;
                 }
                 let from = input.add(map.offset(pixel.n, y, 0) + group * depth);
@@ -335,6 +441,7 @@ unsafe fn gather<S: Int8>(job: &GemmJob<'_>, group: usize, first: usize, rows: u
                         to = to.add(run * S::WIDTH);
                         from = from.wrapping_add(g.dilation[1] * map.stride_w);
                     }
+                    to = to.add(beyond);
                     continue;
                 }
                 for kx in 0..kw {
@@ -346,6 +453,7 @@ unsafe fn gather<S: Int8>(job: &GemmJob<'_>, group: usize, first: usize, rows: u
                     }
                     to = to.add(depth * S::WIDTH);
                 }
+                to = to.add(beyond);
             }
         }
         pixel.step(out);
@@ -367,22 +475,26 @@ pub(crate) unsafe fn gemm_block<S: Int8, const MR: usize, const NV: usize>(block
                 row[v] = bias;
             }
         }
-        let panel = block.steps * S::LANES * 4;
+        let panel = block.runs * block.steps * S::LANES * 4;
         let mut weights = block.weights;
-        let mut activations = block.activations;
-        for _ in 0..block.steps {
-            let mut w = [S::load(weights.cast()); NV];
-            for (v, w) in w.iter_mut().enumerate() {
-                *w = S::load(weights.add(v * panel).cast());
-            }
-            for (row, sums) in sums.iter_mut().enumerate() {
-                let a = S::splat(activations.add(row * block.stride));
-                for v in 0..NV {
-                    sums[v] = S::dot(sums[v], a, w[v]);
+        let mut run = block.activations;
+        for _ in 0..block.runs {
+            let mut activations = run;
+            for _ in 0..block.steps {
+                let mut w = [S::load(weights.cast()); NV];
+                for (v, w) in w.iter_mut().enumerate() {
+                    *w = S::load(weights.add(v * panel).cast());
                 }
+                for (row, sums) in sums.iter_mut().enumerate() {
+                    let a = S::splat(activations.add(row * block.stride));
+                    for v in 0..NV {
+                        sums[v] = S::dot(sums[v], a, w[v]);
+                    }
+                }
+                weights = weights.add(S::LANES * 4);
+                activations = activations.add(4);
             }
-            weights = weights.add(S::LANES * 4);
-            activations = activations.add(4);
+            run = run.wrapping_add(block.apart);
         }
         store::<S, MR, NV>(block, sums);
     }

@@ -84,6 +84,13 @@ pub(crate) struct Packed {
     pub(crate) steps: usize,
 }
 
+impl Packed {
+    /// Weights of a panel.
+    pub(crate) const fn panel(&self, panel: usize, lanes: usize) -> *const u8 {
+        self.weights.as_ptr().wrapping_add(panel * self.steps * lanes * 4)
+    }
+}
+
 /// The bias of sums over packed activations: bias − zero point · Σ weights.
 ///
 /// Modulo 2³², as the sums are: the final sum fits i32, so that it comes out right whatever overflows on the way.
@@ -92,14 +99,16 @@ fn folded_bias(p: &Params, vector: Vector, channel: usize, weights: &[i8]) -> i3
     (i64::from(p.bias[channel]) - i64::from(vector.zero_point(p.input)) * total) as i32
 }
 
-/// Packs for the matrix product.
-pub(crate) fn panels(p: &Params, weights: &[i8], vector: Vector) -> Packed {
+/// Packs for the matrix product, whose depth comes in runs that begin with a step each.
+pub(crate) fn panels(p: &Params, weights: &[i8], runs: usize, vector: Vector) -> Packed {
     let Vector { lanes, width, .. } = vector;
     let groups = p.geometry.groups;
     let columns = p.out_channels / groups;
     let depth = weights.len() / p.out_channels;
     let per_step = 4 / width;
-    let (panels, steps) = (columns.div_ceil(lanes), depth.div_ceil(per_step));
+    let run = depth / runs;
+    let (panels, run_steps) = (columns.div_ceil(lanes), run.div_ceil(per_step));
+    let steps = runs * run_steps;
     let mut packed = Packed {
         weights: Lines::zeroed(groups * panels * steps * lanes * 4),
         bias: vec![0; groups * panels * lanes],
@@ -113,7 +122,8 @@ pub(crate) fn panels(p: &Params, weights: &[i8], vector: Vector) -> Packed {
         packed.bias[panel * lanes + lane] = folded_bias(p, vector, channel, row);
         packed.multiplier[panel * lanes + lane] = p.multiplier[channel];
         for (k, &w) in row.iter().enumerate() {
-            let index = ((panel * steps + k / per_step) * lanes + lane) * per_step + k % per_step;
+            let step = k / run * run_steps + k % run / per_step;
+            let index = ((panel * steps + step) * lanes + lane) * per_step + k % run % per_step;
             packed.weights.put_weight(index, width, w);
         }
     }

@@ -220,8 +220,11 @@ fn geometry() -> impl Strategy<Value = ConvGeometry> {
         .prop_map(|(kernel, stride, dilation, pad)| ConvGeometry { kernel, stride, dilation, pad, groups: 1 })
 }
 
-fn cases() -> impl Strategy<Value = Case> {
-    let shape = (geometry(), channels(), 1..4_usize, [1..14_usize, 1..14_usize]);
+fn cases(
+    channels: impl Strategy<Value = (usize, usize, usize)>,
+    size: [std::ops::Range<usize>; 2],
+) -> impl Strategy<Value = Case> {
+    let shape = (geometry(), channels, 1..4_usize, size);
     let types = (q8(), q8(), any::<Option<(bool, bool)>>(), q8(), q8(), -140..270_i32, 0..300_i32);
     let maps = ([gaps(), gaps(), gaps()], fills(), fills());
     let rest =
@@ -257,7 +260,18 @@ fn cases() -> impl Strategy<Value = Case> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
     #[test]
-    fn equals_the_definition(case in cases()) {
+    fn equals_the_definition(case in cases(channels(), [1..14, 1..14])) {
+        check(&case);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    /// Maps that are wide enough for windows to be read in rows, and rows that do not fill whole steps.
+    #[test]
+    fn windows_that_share_rows_equal_the_definition(
+        case in cases((Just(1_usize), 1..20_usize, 1..140_usize), [1..9, 12..45])
+    ) {
         check(&case);
     }
 }
