@@ -124,16 +124,25 @@ impl QGemm {
         threads * self.slot_bytes() + 64
     }
 
-    pub(crate) fn run(&self, p: &Params, views: &Views<'_>, scratch: &mut [u8], pool: &Pool) {
+    pub(crate) const fn bytes(&self) -> usize {
+        self.packed.bytes()
+    }
+
+    /// Elements between pixels, if rows are read from the input itself.
+    pub(crate) fn direct(&self, p: &Params, in_map: &Nhwc) -> Option<usize> {
         let g = &p.geometry;
-        let depth = p.in_channels / g.groups;
         let in_place = self.vector.width == 1
             && g.kernel == [1, 1]
             && g.stride == [1, 1]
             && g.pad == [0; 4]
             && self.vector.flip(p.input) == 0
-            && depth.is_multiple_of(4);
-        let direct = if in_place { pixel_stride(&views.in_map) } else { None };
+            && (p.in_channels / g.groups).is_multiple_of(4);
+        if in_place { pixel_stride(in_map) } else { None }
+    }
+
+    pub(crate) fn run(&self, p: &Params, views: &Views<'_>, scratch: &mut [u8], pool: &Pool) {
+        let g = &p.geometry;
+        let direct = self.direct(p, &views.in_map);
         let pixels = views.out_map.pixels();
         // Several tasks per thread even out their ends; tiles are cut before panels, because tasks that share a
         // tile gather it once each.

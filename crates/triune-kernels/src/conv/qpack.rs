@@ -18,6 +18,10 @@ impl Lines {
         Self(vec![Line([0; 64]); bytes.div_ceil(64)])
     }
 
+    pub(crate) const fn bytes(&self) -> usize {
+        64 * self.0.len()
+    }
+
     /// All of them as words.
     pub(crate) fn words_mut(&mut self) -> &mut [u32] {
         // SAFETY: lines are 64 bytes each, one after the other, at a boundary of 64, and any bytes are integers.
@@ -82,6 +86,12 @@ pub(crate) struct Packed {
     pub(crate) panels: usize,
     /// Steps over the depth of the product.
     pub(crate) steps: usize,
+}
+
+impl Packed {
+    pub(crate) const fn bytes(&self) -> usize {
+        self.weights.bytes() + 4 * (self.bias.len() + self.multiplier.len())
+    }
 }
 
 /// The bias of sums over packed activations: bias − zero point · Σ weights.

@@ -1,0 +1,29 @@
+//! Names for the ways in which convolutions are computed.
+
+/// How a convolution is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ConvMethod {
+    /// One product after the other: the specification of the others.
+    Plain,
+    /// A matrix product whose rows are read where they lie in the input, but for those at its border.
+    Direct,
+    /// A matrix product whose rows are gathered from the input first, tile by tile.
+    Gather,
+    /// Each channel by itself.
+    Depthwise,
+    /// Winograd's filtering.
+    Winograd,
+}
+
+impl ConvMethod {
+    /// The name for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Direct => "direct",
+            Self::Gather => "gather",
+            Self::Depthwise => "depthwise",
+            Self::Winograd => "winograd",
+        }
+    }
+}
