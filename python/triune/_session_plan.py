@@ -69,7 +69,7 @@ class PlannedStrips(NamedTuple):
 
 @dataclass(frozen=True)
 class PlannedCommand:
-    """A command: one call of a kernel, which the session's threads share, and where its output lies."""
+    """A command: one call of a kernel, which threads may share, and where its output lies."""
 
     number: int
     """Its position in the part's commands."""
@@ -163,7 +163,7 @@ class SessionPlan:
     isa: str
     """The instruction set that kernels use at most, by the name that ``TRIUNE_ISA`` takes."""
     threads: int
-    """Threads that share the work of each command, the caller's included."""
+    """Threads that share the work of a command, where it has enough, the caller's included."""
     workspace_bytes: int
     """Bytes of the memory that all plans of the session share: feature maps, and room for inputs and outputs that cannot be
     used where they are."""
@@ -214,8 +214,8 @@ class SessionPlan:
         yield f"{'workspace':<12} {size(self.workspace_bytes)}, shared by all plans of the session"
         weights = f"{size(self.weight_bytes)} in the model, {size(self.packed_bytes)} packed for the kernels"
         yield f"{'weights':<12} {weights}{f', {size(self.table_bytes)} in tables' if self.table_bytes else ''}"
-        count = "1 thread" if self.threads == 1 else f"{self.threads} threads share each command"
-        yield f"{'computed by':<12} {count}, {self.isa} at most"
+        count = "1 thread" if self.threads == 1 else f"{self.threads} threads at most"
+        yield f"{'computed by':<12} {count}, by kernels for {self.isa} at most"
 
     def __repr__(self) -> str:
         """Return how many commands and bytes there are."""

@@ -403,7 +403,7 @@ def others(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> dict[str, 
         ("inspect {network}", ["is an Icraft network", "triune profile takes it"]),
         (
             "convert {onnx} x.mge --shape imge=1,1,8,8",
-            ["no input is called 'imge'; did you mean 'image'? the model has image"],
+            ["error: --shape: unknown input 'imge'; did you mean 'image'? the model has image"],
         ),
         ("bench nowhere", ["nowhere: there is no such file or folder"]),
     ],

@@ -229,9 +229,10 @@ fn methods_are_told() {
         let values = vec![1.0_f32; channels * channels / groups * kernel * kernel];
         let filter =
             Filter::dense(bytemuck::cast_slice(&values), channels, kernel * kernel, channels / groups);
-        let packed = match winograd {
-            true => PackedFilter::winograd(&filter, Isa::best()),
-            false => PackedFilter::new(&filter, groups, Isa::best()),
+        let packed = if winograd {
+            PackedFilter::winograd(&filter, Isa::best())
+        } else {
+            PackedFilter::new(&filter, groups, Isa::best())
         };
         let pad = [kernel / 2; 4];
         let spec = FConvSpec {

@@ -1,10 +1,12 @@
 //! A session's plan as Python has it: dicts, lists and numbers.
 
 use pyo3::{prelude::*, types::PyDict};
-use triune::internals::runtime::{PartPlan, Placement, PlannedCommand, PlannedOperator, SessionPlan};
+use triune::internals::runtime::{
+    ConvMethod, PartPlan, Placement, PlannedCommand, PlannedOperator, SessionPlan,
+};
 
 /// The plan as a dict.
-pub(super) fn dict<'py>(py: Python<'py>, plan: SessionPlan) -> PyResult<Bound<'py, PyDict>> {
+pub(super) fn dict(py: Python<'_>, plan: SessionPlan) -> PyResult<Bound<'_, PyDict>> {
     let found = PyDict::new(py);
     found.set_item("isa", plan.isa)?;
     found.set_item("threads", plan.threads)?;
@@ -57,5 +59,5 @@ fn command(command: PlannedCommand) -> (&'static str, Option<&'static str>, &'st
         Placement::Output(number) => ("output", number as u64),
         Placement::Strip => ("strip", 0),
     };
-    (command.mnemonic, command.method.map(|method| method.name()), place, at, command.bytes)
+    (command.mnemonic, command.method.map(ConvMethod::name), place, at, command.bytes)
 }

@@ -447,8 +447,11 @@ fn outputs_are_what_the_file_declares() {
     }
 }
 
-/// Kinds of the model's operators that each operator of a plan's first part is made of, and its commands' methods and places.
-fn steps(plan: &SessionPlan) -> Vec<(Vec<&'static str>, Vec<(Option<ConvMethod>, Placement)>)> {
+/// The kinds of the model's operators that one of a plan is made of, and its commands' methods and places.
+type Step = (Vec<&'static str>, Vec<(Option<ConvMethod>, Placement)>);
+
+/// Those of a plan's first part.
+fn steps(plan: &SessionPlan) -> Vec<Step> {
     let operators = plan.parts[0].operators.iter();
     let step = operators.map(|operator| {
         let made_of = operator.made_of.iter().map(|(_, kind)| *kind).collect();
@@ -501,7 +504,7 @@ fn a_plan_has_strips_stages_and_what_is_hosted() {
     let plan = long.plan(&[Shape::from([4096, 256])]).expect("a plan");
     let strips = &plan.parts[0].strips;
     assert_eq!(strips.len(), 1);
-    assert!(strips[0].rows % 4096 == 0 && strips[0].each < strips[0].rows, "{strips:?}");
+    assert!(strips[0].rows.is_multiple_of(4096) && strips[0].each < strips[0].rows, "{strips:?}");
     let places: Vec<_> =
         steps(&plan).into_iter().flat_map(|(_, commands)| commands).map(|each| each.1).collect();
     assert_eq!(places, [Placement::Strip, Placement::Strip, Placement::Output(0)]);
