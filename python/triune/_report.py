@@ -11,8 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import PosixPath
 from typing import TYPE_CHECKING
 
+from triune.errors import FileError
+
 if TYPE_CHECKING:
     from triune import _native
+    from triune.axelera.runtime import Connection, Context
 
 __all__ = ["Compilation", "CompileReport"]
 
@@ -188,3 +191,35 @@ class Compilation(PosixPath):
 
     report: CompileReport
     """What runs where; only of the directory itself, not of paths that are made of it."""
+
+    def connect(self, context: Context) -> Connection:
+        """Reserve sub-devices of a virtual card of the device that the package was compiled for, whichever that is: as many
+        as its batch.
+
+        `context` is a `triune.axelera.runtime.Context`, which ends the connection with itself. Where `TRIUNE_CARDS` describes
+        cards of the device, or of the vendor's other board with the same chip, it is one of these; else one that the package
+        brings along, with settings that all packages of its device have in common.
+
+        Raises subclasses of `triune.axelera.runtime.Error`: `DeviceInUse` if too few sub-devices are free.
+        `triune.errors.FileError` or `ArgumentError` if no package can be read there, as of Icraft's documents, whose boards
+        `triune.icraft.xrt.Device.Open` opens.
+
+        Examples:
+            >>> import triune
+            >>> from triune.axelera.runtime import Context
+            >>> from triune.models import DIGITS_INT8
+            >>> package = triune.compile(DIGITS_INT8, target="zg330", output="digits")
+            >>> with Context() as context:
+            ...     model = context.load_model(package / "model.json")
+            ...     instance = package.connect(context).load_model_instance(model)
+        """
+        from triune import _native
+        from triune.axelera.runtime._bring import connect
+
+        path = self / "model.json"
+        if not path.exists() and self.is_dir():
+            raise FileError(
+                f"{self}: there is no model.json, and cards take packages; boards for Icraft's networks are opened by "
+                "triune.icraft.xrt.Device.Open"
+            )
+        return connect(context, _native.Package(path))

@@ -9,11 +9,10 @@ import sys
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Condition, Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, Protocol, Self, SupportsIndex, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +23,8 @@ from triune._files import MODEL_LIMIT
 from triune._kinds import UNKNOWN, kind_of, misread, no_model
 from triune._model_info import ModelInfo
 from triune._native import Cancel
+from triune._session_info import Metadata, ValueInfo
+from triune._session_plan import SessionPlan, plan_of
 from triune._session_profile import OperatorTime, SessionProfile
 from triune._text import html_table, nearest, short
 from triune.errors import ArgumentError, FileError, ForkedError, FormatError, ReleasedError
@@ -31,7 +32,17 @@ from triune.errors import ArgumentError, FileError, ForkedError, FormatError, Re
 if TYPE_CHECKING:
     from triune.batch import Preprocess
 
-__all__ = ["Feeds", "Metadata", "ModelSource", "OperatorTime", "Run", "Session", "SessionProfile", "ValueInfo"]
+__all__ = [
+    "Feeds",
+    "Metadata",
+    "ModelSource",
+    "OperatorTime",
+    "Run",
+    "Session",
+    "SessionPlan",
+    "SessionProfile",
+    "ValueInfo",
+]
 
 _LOG = logging.getLogger("triune.session")
 
@@ -52,61 +63,6 @@ class _Message(Protocol):
 
 ModelSource = str | os.PathLike[str] | bytes | bytearray | memoryview | _Readable | _Message
 """Where a model comes from: a path, its bytes, a binary file that is open, or an `onnx.ModelProto`."""
-
-
-class _ValueInfo(NamedTuple):
-    name: str
-    """Its name, the key in `Session.run`'s feeds."""
-    dtype: str
-    """The element type by numpy's name, such as ``float32``; ``object`` for strings."""
-    shape: tuple[int | str, ...]
-    """An int per axis, or a name where the model leaves the extent open; ``("...",)`` where it leaves the number of axes open."""
-
-
-class ValueInfo(_ValueInfo):
-    """An input or output of a model: name, dtype and shape as a tuple, and its kind."""
-
-    kind: str
-    """``tensor``, ``strings`` (an array of str), ``sequence`` (a list of arrays of `dtype`), ``optional`` (an array or None),
-    ``optional sequence``, ``map`` (a dict of ints or str to ints, floats of `dtype` or str) or ``sequence of maps`` (a list of
-    dicts)."""
-
-    def __new__(cls, name: str, dtype: str, shape: tuple[int | str, ...], kind: str = "tensor") -> ValueInfo:
-        """Make the tuple."""
-        info = super().__new__(cls, name, dtype, shape)
-        info.kind = kind
-        return info
-
-
-@dataclass(frozen=True)
-class Metadata:
-    """What a model file says of itself. What its format has no place for is empty or 0."""
-
-    format: str
-    """``ONNX``, ``MegEngine`` or ``XIR``."""
-    format_version: int
-    """ONNX's IR version."""
-    producer: str
-    """The program that wrote the file."""
-    producer_version: str
-    """That program's version."""
-    domain: str
-    """Whose model it is, as a reversed domain name."""
-    version: int
-    """The model's own version."""
-    description: str
-    """A text for people."""
-    graph: str
-    """Name of the network."""
-    opsets: dict[str, int] = field(default_factory=dict)
-    """Version of each operator set by its domain, ``""`` for ONNX's own."""
-    properties: dict[str, str] = field(default_factory=dict)
-    """The writer's own keys and values, ONNX's ``metadata_props``."""
-
-    @property
-    def opset(self) -> int | None:
-        """The version of ONNX's own operator set; None if the file has none, as MegEngine's and Icraft's have not."""
-        return self.opsets.get("", self.opsets.get("ai.onnx"))
 
 
 class Run(Future[Results]):
@@ -535,6 +491,14 @@ class Session:
             >>> triune.Session(DIGITS_INT8).prepare({"image": (8, 1, 8, 8)})
             {'logits': (8, 10)}
         """
+        ordered = self._ordered(shapes)
+        start = time.perf_counter()
+        known = self._native.prepare(ordered)
+        _LOG.debug("planned for %s in %.1f ms", ordered, (time.perf_counter() - start) * 1e3)
+        pairs = zip(self._outputs, known, strict=True)
+        return {info.name: None if shape is None else tuple(shape) for info, shape in pairs}
+
+    def _ordered(self, shapes: Mapping[str, Sequence[int]]) -> list[list[int]]:
         given = dict(shapes)
         ordered: list[list[int]] = []
         for info in self._inputs:
@@ -550,11 +514,30 @@ class Session:
         if given:
             name = next(iter(given))
             raise ArgumentError(f"unknown input {name!r}{nearest(name, self._dtypes, 'the model has')}")
-        start = time.perf_counter()
-        known = self._native.prepare(ordered)
-        _LOG.debug("planned for %s in %.1f ms", ordered, (time.perf_counter() - start) * 1e3)
-        pairs = zip(self._outputs, known, strict=True)
-        return {info.name: None if shape is None else tuple(shape) for info, shape in pairs}
+        return ordered
+
+    def plan(self, shapes: Mapping[str, Sequence[int]] | None = None) -> SessionPlan:
+        """Return what a run does on this machine: commands in order, with what is fused into each, its kernel, and where its
+        output lies and for how long; memory, threads, and which commands run strip by strip.
+
+        `shapes` are as for `prepare`, which is done where it was not; None stands for those that were prepared last, or that
+        the model fixes. Where extents depend on data, stages that have run are told, as they ran last. Text of it is a table,
+        ``to_dict()`` is for JSON.
+
+        Raises `triune.errors.ArgumentError` as `prepare` does, and without `shapes` where none are known.
+
+        Examples:
+            >>> import triune
+            >>> from triune.models import DIGITS_INT8
+            >>> plan = triune.Session(DIGITS_INT8).plan({"image": (8, 1, 8, 8)})
+            >>> [command.name for command in plan.parts[0].commands][:3]
+            ['quantize', 'qconv', 'qconv']
+            >>> plan.parts[0].operators[1].made_of[1]
+            ('stem', 'Conv')
+        """
+        if shapes is not None:
+            self.prepare(shapes)
+        return plan_of(self._native.plan())
 
     def profile(self, feeds: Mapping[str, Any], *, runs: int = 10, convert: bool = False) -> SessionProfile:
         """Run the model `runs` times, after one that is not counted, and return what each operator took on this machine.

@@ -14,10 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import pytest
 
 import triune
+from triune import _native
 from triune.axelera.runtime import (
     BoardType,
     ConnectionError,
@@ -27,6 +29,7 @@ from triune.axelera.runtime import (
     InvalidConfiguration,
     Pending,
 )
+from triune.errors import FileError
 from triune.models import DIGITS_INT8
 
 Tensor = npt.NDArray[Any]
@@ -335,3 +338,46 @@ def test_other_processes_see_the_configuration(context: Context) -> None:
         "print(Context().read_device_configuration(0)['clock_profile_core_2'])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "600\n"
+
+
+@pytest.mark.parametrize("described", [None, "none", "zg330"])
+@pytest.mark.parametrize("target", ["metis", "metis-m2", "zg330", "buyi", "mine"])
+def test_a_package_connects_to_a_card_of_its_device(
+    context: Context, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, target: str, described: str | None
+) -> None:
+    (tmp_path / "zg330.toml").write_text(_native.device_of("zg330")[1])
+    mine = tmp_path / "mine.toml"
+    mine.write_text(_native.device_begin("mine", "metis"))
+    if described is not None:
+        monkeypatch.setenv("TRIUNE_CARDS", "none" if described == "none" else str(tmp_path / "zg330.toml"))
+    package = triune.compile(DIGITS_INT8, target=mine if target == "mine" else target, output=tmp_path / "package")
+    model = context.load_model(package / "model.json")
+    with package.connect(context) as connection:
+        board = {"metis-m2": "metis", "mine": f"{connection._card.device}-"}.get(target, target)
+        assert connection._card.name.startswith(board)
+        instance = connection.load_model_instance(model)
+        source, result = model.inputs()[0], model.outputs()[0]
+        found = np.empty(result.shape, np.int8)
+        instance.run([np.zeros(source.shape, np.int8)], [found])
+        assert found.any()
+    # What was held is free again; a path that was made of it is no package.
+    package.connect(context).release()
+    with pytest.raises(FileError):
+        type(package)(tmp_path / "elsewhere").connect(context)
+
+
+def test_a_package_takes_the_first_of_its_cards_that_is_free(
+    context: Context, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TRIUNE_CARDS", "pcie,m2")
+    package = triune.compile(DIGITS_INT8, target="metis", output=tmp_path / "package", batch=3)
+    with package.connect(context) as first, package.connect(context) as second:
+        assert [first._card.name, second._card.name] == ["metis-0:1:0", "metis-0:2:0"]
+        with pytest.raises(DeviceInUse, match=r"metis-0:1:0.*metis-0:2:0"):
+            package.connect(context)
+
+
+def test_cards_take_no_documents_of_icraft(context: Context, tmp_path: Path) -> None:
+    documents = triune.compile(DIGITS_INT8, target="zg330", format="icraft", output=tmp_path / "documents")
+    with pytest.raises(FileError, match=r"xrt\.Device\.Open"):
+        documents.connect(context)

@@ -30,7 +30,7 @@ def test_there_and_back(mnist: Path, tmp_path: Path) -> None:
 def test_what_is_wrong_is_said(mnist: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, text in [
         ([str(mnist), str(tmp_path / "a.tflite")], "suffix"),
-        ([str(mnist), str(tmp_path / "a.mge"), "--shape", "nobody=1"], "no input is called 'nobody'"),
+        ([str(mnist), str(tmp_path / "a.mge"), "--shape", "nobody=1"], "--shape: unknown input 'nobody'"),
         ([str(tmp_path / "none.onnx"), str(tmp_path / "a.mge")], "none.onnx"),
         ([str(mnist), str(tmp_path / "no" / "a.mge")], "a.mge"),
     ]:

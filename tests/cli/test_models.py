@@ -403,7 +403,7 @@ def others(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> dict[str, 
         ("inspect {network}", ["is an Icraft network", "triune profile takes it"]),
         (
             "convert {onnx} x.mge --shape imge=1,1,8,8",
-            ["no input is called 'imge'; did you mean 'image'? the model has image"],
+            ["error: --shape: unknown input 'imge'; did you mean 'image'? the model has image"],
         ),
         ("bench nowhere", ["nowhere: there is no such file or folder"]),
     ],
@@ -468,6 +468,29 @@ def test_tables_to_standard_output(others: dict[str, Path], capfd: pytest.Captur
     assert "bound by" in captured.err
     assert main(["profile", str(others["package"]), "--json", "-", "--csv", "-"]) == 1
     assert "two results cannot go to one file" in capfd.readouterr().err
+
+
+def test_clocks_are_set(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TRIUNE_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("TRIUNE_CARDS", "pcie,m2")
+    assert main(["devices", "--set-clock", "400", "--device", "metis-0:2:0"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Device 1: metis-0:2:0")
+    assert "clock=400MHz(0-3:400MHz) mvm" in out, "in force"
+    assert main(["devices", "--json"]) == 0
+    assert [card["settings"]["clock_profile"] for card in json.loads(capsys.readouterr().out)] == ["800", "400"]
+    assert main(["devices", "--set-clock", "200"]) == 0
+    assert capsys.readouterr().out.count("clock=200MHz") == 2
+    for arguments, words in (
+        (["--set-clock", "5"], "20 to 1000"),
+        (["--set-clock", "400", "-d", "metis-0:3:0"], "did you mean 'metis-0:"),
+        (["-d", "7"], "unknown device '7'; the devices are metis-0:1:0"),
+    ):
+        assert main(["devices", *arguments]) == 1
+        assert words in capsys.readouterr().err
+    monkeypatch.setenv("TRIUNE_CARDS", "none")
+    assert main(["devices", "--set-clock", "400"]) == 1
+    assert "there are no devices" in capsys.readouterr().err
 
 
 def test_devices_as_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,8 +1,8 @@
 //! What the operators of a model work on, for people and their tools: names, types, extents, arithmetic.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use triune_graph::{Constant, Graph, Node, Op, ValueId};
+use triune_graph::{Constant, Graph, Node, NodeId, Op, Provenance, ValueId};
 use triune_tensor::{DType, Shape};
 
 /// A model as it runs: after folding and fusion, for the extents of one run.
@@ -101,6 +101,51 @@ impl Skeleton {
     /// The outline of the graph.
     pub fn outline(&self) -> Outline {
         Outline::of(&self.0)
+    }
+
+    /// For each of its operators, those of the model that it was made of which end with it: all between its results and the values
+    /// before them that other operators read or make, too. What is computed of constants and extents alone is left out; an operator
+    /// whose result is no value of the model's has none.
+    pub fn made_of(&self, model: &Graph) -> Vec<Vec<NodeId>> {
+        let is_own = |id: &ValueId| model.value(*id).provenance == Provenance::Network;
+        let ids = (0..model.values.len()).map(|index| ValueId(index as u32));
+        let names: HashMap<&str, ValueId> =
+            ids.filter(is_own).map(|id| (&*model.value(id).name, id)).collect();
+        let own = |id: &ValueId| {
+            let value = self.0.value(*id);
+            let name = match &value.provenance {
+                Provenance::Network => &value.name,
+                Provenance::Same { value, .. } | Provenance::Quantized(value) => value,
+                Provenance::Pass => return None,
+            };
+            names.get(&**name).copied()
+        };
+        // Where looking back ends.
+        let mut ends: Vec<bool> = model.values.iter().map(|value| value.constant.is_some()).collect();
+        for node in &model.nodes {
+            let fixed = matches!(node.op, Op::ShapeOf(_))
+                || node.inputs.iter().flatten().all(|input| ends[input.0 as usize]);
+            node.outputs.iter().flatten().for_each(|output| ends[output.0 as usize] |= fixed);
+        }
+        for id in self.0.nodes.iter().flat_map(|node| node.inputs.iter().chain(&node.outputs)).flatten() {
+            if let Some(id) = own(id) {
+                ends[id.0 as usize] = true;
+            }
+        }
+        let producers = model.producers();
+        let behind = |node: &Node| {
+            let mut found = BTreeSet::new();
+            let mut open: Vec<ValueId> = node.outputs.iter().flatten().filter_map(own).collect();
+            while let Some(id) = open.pop() {
+                let Some(producer) = producers[id.0 as usize] else { continue };
+                if found.insert(producer.0) {
+                    let inputs = model.nodes[producer.0 as usize].inputs.iter().flatten();
+                    open.extend(inputs.filter(|input| !ends[input.0 as usize]));
+                }
+            }
+            found.into_iter().map(NodeId).collect()
+        };
+        self.0.nodes.iter().map(behind).collect()
     }
 }
 

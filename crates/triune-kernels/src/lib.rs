@@ -52,7 +52,9 @@ mod warp;
 mod weigh;
 
 pub use blocks::Blocked;
-pub use conv::{FConv, FConvSpec, Filter, PackedFilter, Q8, Q16Conv, Q16ConvSpec, QAdd, QConv, QConvSpec};
+pub use conv::{
+    ConvMethod, FConv, FConvSpec, Filter, PackedFilter, Q8, Q16Conv, Q16ConvSpec, QAdd, QConv, QConvSpec,
+};
 pub use copy::{CopyNd, CopySpec};
 pub use eltwise::{Broadcast, QMul, binary, has_float, q8_add, q8_mul};
 pub use error::Error;

@@ -86,15 +86,22 @@ impl Package {
         error::detached(py, compare)?.map_err(error::runtime)
     }
 
-    /// A virtual card with the device of the package, if that does not come with Triune: it is there without being described
-    /// anywhere, and the same for all packages of the same device.
+    /// A virtual card with the device of the package: it is there without being described anywhere, and the same for all packages
+    /// of the same device.
     ///
     /// Raises `FileError` if the runtime directory cannot be used.
-    fn card(&self, py: Python<'_>) -> PyResult<Option<Card>> {
-        let Some(device) = &self.program().device else { return Ok(None) };
-        let find = || card::Cards::with_state(vec![card::CardSpec::of_package(device)]);
+    fn card(&self, py: Python<'_>) -> PyResult<Card> {
+        let program = self.program();
+        let find = || {
+            let spec = match &program.device {
+                Some(device) => card::CardSpec::of_package(device),
+                None => card::CardSpec::of_builtin(&program.target)?,
+            };
+            card::Cards::with_state(vec![spec])
+        };
         let cards = error::detached(py, find)?.map_err(|e| error::card(&e))?;
-        Ok(cards.iter().next().map(|inner| Card { inner: inner.clone() }))
+        let card = cards.iter().next().map(|inner| Card { inner: inner.clone() });
+        card.ok_or_else(|| error::InternalError::new_err("a package's card is gone"))
     }
 
     /// Images per run, each on a core of its own.

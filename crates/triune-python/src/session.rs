@@ -2,6 +2,7 @@
 
 mod given;
 mod maps;
+mod plan;
 mod source;
 mod state;
 
@@ -477,6 +478,23 @@ impl Session {
         plan.set_item("inputs", inputs.collect::<Vec<_>>())?;
         plan.set_item("outputs", self.model.outputs().iter().zip(results).map(bytes).collect::<Vec<_>>())?;
         Ok(plan)
+    }
+
+    /// What a run does on this machine: `isa`, `threads`; `workspace_bytes`, `weight_bytes` as the model has them, `packed_bytes`,
+    /// `table_bytes`; and `parts`, a dict for the program, or of a model with extents that depend on data for each stage, as far as it is
+    /// compiled. Of a part: `map_bytes`, `lower_bound`, `output_names`, `border_bytes`, `constant_bytes`, `scratch_bytes`; `operators`, dicts with `name`,
+    /// `kind`, `made_of`, the (name, operator) of the model's own, `part_of`, the composite one, `inputs`, `outputs`, each (name, dtype,
+    /// shape), and `commands`, each (mnemonic, method, place, offset there or number of the output, bytes); `maps`, each (offset, bytes,
+    /// first command, one past the last); `strips`, each (first command, one past the last, rows, rows of a strip); `hosted`, the
+    /// (name, operator) of what the host runs behind it.
+    ///
+    /// Raises `ArgumentError` before the inputs' shapes are known, and if a part of the model runs on a device.
+    fn plan<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let plan = self.work(py, None, |state| {
+            let shapes = state.prepared()?;
+            state.session.plan(&shapes).map_err(error::runtime)
+        })?;
+        plan::dict(py, plan)
     }
 
     /// The modelled time of the core on the device, `None` when all of the model runs on the host.

@@ -277,6 +277,16 @@ impl HostProgram {
         &self.program
     }
 
+    /// The program in the form that runs.
+    pub(crate) fn decoded(&self) -> &Decoded {
+        &self.decoded
+    }
+
+    /// Bytes of its own constants; others with the same share them.
+    pub(crate) fn constant_bytes(&self) -> u64 {
+        self.constants.len()
+    }
+
     /// Makes room for runs with `threads` threads, so that the first one need not.
     pub(crate) fn reserve(&self, scratch: &mut Scratch, threads: usize) -> Result<(), Error> {
         Ok(scratch.reserve(self.decoded.scratch_bytes(threads))?)

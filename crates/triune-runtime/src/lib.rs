@@ -22,6 +22,7 @@ mod package;
 mod plans;
 mod profile;
 mod session;
+mod session_plan;
 mod split;
 mod staged;
 pub mod study;
@@ -39,6 +40,7 @@ pub use model::{Metadata, Model, ModelOptions, ValueInfo};
 pub use package::{MODEL_FILE, Package, description::Description};
 pub use profile::{Cost, OperatorCost, Profile};
 pub use session::{OperatorTime, Session, SessionOptions, Variable};
+pub use session_plan::{PartPlan, Placement, PlannedCommand, PlannedOperator, SessionPlan};
 pub use staged::value::{MapElements, Maps, StringTensor, Value, ValueRef};
 pub use study::Study;
 pub use tensor::{Element, Tensor, TensorMut, TensorRef};
@@ -46,7 +48,7 @@ pub use triune_compiler::{
     CompileOptions, Compiled, Error as CompileError, Operator, Outline, OutlineNode, OutlineValue,
     PlanOptions, PlannedBuffer, Program, Report, Residency, Share, Summary, TensorIo, Wait, compile,
 };
-pub use triune_device::{Inputs, Outputs};
+pub use triune_device::{Inputs, Outputs, exec::StripForm};
 pub use triune_graph::{Dim, MapType, ValueKind};
-pub use triune_kernels::CancelToken;
+pub use triune_kernels::{CancelToken, ConvMethod};
 pub use triune_memory::residency::Policy;

@@ -152,6 +152,18 @@ impl Session {
         self.model().outputs()
     }
 
+    /// Threads that a run uses.
+    pub(crate) fn threads(&self) -> usize {
+        self.resources.pool.threads()
+    }
+
+    /// What was prepared last, stage by stage, each with the name and kind of what the host runs behind it.
+    pub(crate) fn host_parts(&self) -> impl Iterator<Item = (Option<&Engine>, Vec<(String, &'static str)>)> {
+        let staged = self.staged.iter().flat_map(Staged::host_parts);
+        let whole = if self.staged.is_none() { self.plans.last() } else { None };
+        whole.map(|engine| (Some(engine), Vec::new())).into_iter().chain(staged)
+    }
+
     /// Whether extents depend on data, so that not every output's shape is known before a run.
     pub fn is_staged(&self) -> bool {
         self.staged.is_some()

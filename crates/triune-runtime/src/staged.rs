@@ -422,6 +422,14 @@ impl Staged {
         self.parts.iter().filter_map(Part::engine)
     }
 
+    /// Each stage's engine, if it is compiled, and the name and kind of what the host runs behind it.
+    pub(crate) fn host_parts(&self) -> impl Iterator<Item = (Option<&Engine>, Vec<(String, &'static str)>)> {
+        self.parts.iter().map(|part| {
+            let hosted = part.stage.host.iter().map(|step| (step.name.clone(), step.op.name()));
+            (part.engine(), hosted.collect())
+        })
+    }
+
     pub(crate) fn programs(&self) -> Vec<&Program> {
         self.engines().map(Engine::program).collect()
     }

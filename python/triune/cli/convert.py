@@ -38,19 +38,22 @@ def _run(options: argparse.Namespace) -> int:
     shapes = dict(options.shape)
     try:
         _native.convert(options.model, options.output, shapes=shapes)
-    except ArgumentError as error:
-        unknown = _unknown(options.model, shapes) if shapes else ""
-        raise ArgumentError(f"{error}{unknown}") from None
+    except ArgumentError:
+        unknown = _unknown(options.model, shapes) if shapes else None
+        if unknown is None:
+            raise
+        raise ArgumentError(f"--shape: unknown input {unknown}") from None
     return 0
 
 
-def _unknown(model: Path, shapes: dict[str, list[int]]) -> str:
-    """Return which inputs the model has, if one that is given is none of them."""
+def _unknown(model: Path, shapes: dict[str, list[int]]) -> str | None:
+    """Return the name that is no input's and which inputs the model has; None if all are."""
     from triune import _native
 
     try:
         names = [name for name, *_ in _native.Session(model).inputs]
     except Error:
         # It cannot be run here either, which is not the question.
-        return ""
-    return next((nearest(name, names, "the model has") for name in shapes if name not in names), "")
+        return None
+    unknown = (f"{name!r}{nearest(name, names, 'the model has')}" for name in shapes if name not in names)
+    return next(unknown, None)

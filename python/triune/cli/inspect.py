@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triune._kinds import MODEL, PACKAGE, PACKED, kind_of, require
-from triune.cli.arguments import named_shape
+from triune.cli.arguments import named_shape, nonnegative
 
 if TYPE_CHECKING:
-    from triune import ValueInfo
+    from triune import Session, SessionPlan, ValueInfo
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -35,6 +35,15 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         default=[],
         help="an input's extents, once per input, for what depends on them; open ones that are not given are 1",
     )
+    parser.add_argument(
+        "--plan",
+        action="store_true",
+        help="show what a run does on this machine's CPU, too: commands in order, what is fused into each, kernels, where and "
+        "how long results lie",
+    )
+    parser.add_argument(
+        "--threads", metavar="N", type=nonnegative, help="with --plan: of a run; 0 for every CPU (default: 1)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=_run)
 
@@ -43,18 +52,47 @@ def _run(options: argparse.Namespace) -> int:
     path: Path = options.model
     require(path, (*MODEL, PACKAGE, PACKED), "inspect")
     kind = kind_of(path)
+    if options.threads is not None and not options.plan:
+        raise ValueError("--threads: belongs to --plan; nothing else depends on it")
+    if options.plan and kind is PACKAGE:
+        raise ValueError(
+            f"--plan: is what a run does on this machine's CPU, and {path} is a package for a card: triune profile {path} "
+            "shows its commands, and --json and --memory-snapshot there which feature maps lie where in its memories, and when"
+        )
+    if options.plan and kind is PACKED:
+        raise ValueError(
+            f"--plan: takes an .onnx or .mge file; {path} is a packed model, which `inspect` only looks into"
+        )
+    plan = None
     if kind is PACKAGE:
         found = _package(path)
     elif kind is PACKED:
         found = _packed(path)
     else:
-        found = _model(path, dict(options.shape))
+        from triune import Session
+
+        session = Session(path, threads=1 if options.threads is None else options.threads)
+        found = _model(session, path, dict(options.shape))
+        plan = _plan(session) if options.plan else None
     if options.json:
-        print(json.dumps(found, indent=1, ensure_ascii=False))
+        told = found if plan is None else {**found, "plan": plan.to_dict()}
+        print(json.dumps(told, indent=1, ensure_ascii=False))
     else:
         for line in _lines(found):
             print(line)
+        if plan is not None:
+            print(f"\n{plan}")
     return 0
+
+
+def _plan(session: Session) -> SessionPlan:
+    odd = [info.name for info in session.inputs if info.kind != "tensor"]
+    if odd:
+        raise ValueError(
+            f"--plan: input {odd[0]!r} is no tensor, so that nothing is planned before a run; triune.Session's plan() says "
+            "behind one what it did"
+        )
+    return session.plan()
 
 
 def shapes_of(
@@ -89,10 +127,7 @@ def shapes_of(
     return shapes
 
 
-def _model(path: Path, given: Mapping[str, Sequence[int]]) -> dict[str, Any]:
-    from triune import Session
-
-    session = Session(path)
+def _model(session: Session, path: Path, given: Mapping[str, Sequence[int]]) -> dict[str, Any]:
     said = session.metadata
     native = session._native
     # Of a model that takes maps, or of which the file does not say how many axes an input has, nothing can be planned.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -14,18 +12,14 @@ import numpy.typing as npt
 
 from triune import _native
 from triune._arrays import model_integers, reals_at_border
-from triune._files import scratch
-from triune._targets import runs_on
 from triune._values import first_rows, joined
-from triune.axelera.runtime import Connection, Context, Profile, TensorInfo, _manifest
+from triune.axelera.runtime import Context, Profile, TensorInfo, _manifest
+from triune.axelera.runtime._bring import connect
 from triune.cli.data import Input
 from triune.cli.rows import runs
 from triune.errors import FileError
 
 Tensor = npt.NDArray[Any]
-
-_CARDS = threading.Lock()
-"""Held while the environment describes other cards."""
 
 
 class Pipeline:
@@ -43,9 +37,8 @@ class Pipeline:
             model = self._context.load_model(path)
             self._package = _native.Package(path)
             self._infos = (model.inputs(), model.outputs())
-            own = _card_for(self._package) if device is None else None
-            if own is not None:
-                connection = Connection(self._context, own, own.reserve(self._package.batch))
+            if device is None:
+                connection = connect(self._context, self._package)
             else:
                 connection = self._context.device_connect(device, self._package.batch)
             self._instance = connection.load_model_instance(model, device_profiling=True)
@@ -130,32 +123,6 @@ class Pipeline:
     ) -> None:
         """Free the card."""
         self.close()
-
-
-def _card_for(package: _native.Package) -> _native.Card | None:
-    """Return the card that a package brings along; None where the virtual cards are for it.
-
-    Each device but metis, whose cards are described where there are none, has one if no virtual card is of it.
-    """
-    target = package.target
-    cards = _native.cards()
-    if package.device is not None:
-        own = package.card()
-        return None if own is not None and any(card.device == own.device for card in cards) else own
-    if runs_on(target, "metis") or any(card.device == target for card in cards):
-        return None
-    with scratch() as folder, _CARDS:
-        # Cards come from the environment alone.
-        (folder / f"{target}.toml").write_text(_native.device_of(target)[1], encoding="utf-8")
-        before = os.environ.get("TRIUNE_CARDS")
-        os.environ["TRIUNE_CARDS"] = str(folder / f"{target}.toml")
-        try:
-            return _native.cards()[0]
-        finally:
-            if before is None:
-                del os.environ["TRIUNE_CARDS"]
-            else:
-                os.environ["TRIUNE_CARDS"] = before
 
 
 def _shape(extents: list[int | str]) -> tuple[int, ...]:

@@ -5,7 +5,7 @@
 //! Nothing is computed in another way, so the bits are those of one command after the other. Whoever watches single commands (an
 //! observer, the sanitizer) sees them run one after the other.
 
-use std::sync::OnceLock;
+use std::{ops::Range, sync::OnceLock};
 
 use triune_kernels::Pool;
 
@@ -50,6 +50,20 @@ pub(super) struct Chain {
     /// Those values, and bytes of a strip of one at most.
     values: usize,
     value: usize,
+}
+
+/// How commands run strip by strip.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StripForm {
+    /// The commands, by their index.
+    pub commands: Range<usize>,
+    /// Rows that all of them are cut in.
+    pub rows: u64,
+    /// Rows of a strip, the last one may have less.
+    pub each: u64,
+    /// Of each command, whether what it writes lies in the thread's scratch for as long as a strip takes, and nowhere else, as long as a
+    /// run's inputs and outputs are the caller's.
+    pub passing: Vec<bool>,
 }
 
 /// What lies where the plan has it.
@@ -249,6 +263,16 @@ struct Link<'a> {
 }
 
 impl Chain {
+    /// What of it is for others to know.
+    pub(super) fn strips(&self) -> StripForm {
+        StripForm {
+            commands: self.first..self.first + self.count,
+            rows: self.rows,
+            each: self.each,
+            passing: self.writes[..self.count].iter().map(|&place| place != STORED).collect(),
+        }
+    }
+
     /// Bytes of staging that a run on so many threads needs.
     pub(super) fn staging_bytes(&self, threads: usize) -> usize {
         self.room().saturating_mul(threads)

@@ -296,9 +296,13 @@ impl Library {
         self.lock().pieces.values().map(|piece| piece.weights.bytes.len()).sum()
     }
 
-    /// Bytes of packed f32 weights that programs alive use.
+    /// Bytes of packed weights that programs alive use: f32, and integers of 8 bits.
     pub fn packed_bytes(&self) -> usize {
-        self.lock().packed.values().filter_map(Weak::upgrade).map(|packed| packed.bytes()).sum()
+        let state = self.lock();
+        let floats = state.packed.values().filter_map(Weak::upgrade).map(|packed| packed.bytes());
+        let quantized = state.quantized.values().flatten().filter_map(Weak::upgrade).map(|conv| conv.bytes());
+        let matrices = state.matrices.values().filter_map(Weak::upgrade).map(|packed| packed.bytes());
+        floats.chain(quantized).chain(matrices).sum()
     }
 
     /// The packed form of f32 weights.

@@ -18,9 +18,10 @@ mod steps;
 use std::{cell::RefCell, ops::Range, sync::Arc};
 
 use bytes::Bytes;
-use triune_kernels::{Isa, Pool, cancel};
+use triune_kernels::{ConvMethod, Isa, Pool, cancel};
 use triune_tensor::memory as host;
 
+pub use chain::StripForm;
 pub use executor::Executor;
 pub use library::{Library, Weights};
 pub use scratch::{AT_ONCE, Scratch};
@@ -78,6 +79,21 @@ impl StepView<'_> {
     pub fn command(&self) -> Command {
         CommandReader::new(self.words).next().ok().flatten().expect("what has run is a command")
     }
+}
+
+/// How a command runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepForm {
+    /// Which command it is.
+    pub opcode: Opcode,
+    /// How a convolution is computed; `None` of other commands, and of convolutions of 16-bit integers.
+    pub method: Option<ConvMethod>,
+    /// Segment of its output.
+    pub segment: u8,
+    /// The output's first byte there.
+    pub start: u64,
+    /// Bytes from the output's first element to its last.
+    pub len: u64,
 }
 
 /// What a run reads outside of the device's memory, by position.
@@ -327,10 +343,21 @@ impl Decoded {
         &self.segments
     }
 
+    /// How the commands run, `end` excluded, in their order.
+    pub fn steps(&self) -> impl Iterator<Item = StepForm> + '_ {
+        self.steps.prepared.iter().map(|step| StepForm {
+            opcode: step.opcode,
+            method: step.method(),
+            segment: step.write.segment,
+            start: step.write.start,
+            len: step.write.len,
+        })
+    }
+
     /// The commands that run strip by strip, one chain of them after the other, while nobody watches: what one writes is read by
     /// the next while it is still in the cache, and the bits are those of one command after the other.
-    pub fn chains(&self) -> impl Iterator<Item = Range<usize>> + '_ {
-        self.steps.chains.iter().map(|chain| chain.first..chain.first + chain.count)
+    pub fn chains(&self) -> impl Iterator<Item = StripForm> + '_ {
+        self.steps.chains.iter().map(Chain::strips)
     }
 
     /// What a run takes.

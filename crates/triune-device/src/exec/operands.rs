@@ -5,7 +5,7 @@
 
 use std::{fmt, num::NonZeroU32, ops::Range};
 
-use triune_kernels::{Blocked, CopyNd, Pool, cancel};
+use triune_kernels::{Blocked, ConvMethod, CopyNd, Pool, cancel};
 
 use super::{
     SegmentTable,
@@ -61,6 +61,11 @@ pub(super) trait Step: Send + Sync + fmt::Debug {
     fn scratch_bytes(&self, threads: usize) -> usize {
         let _ = threads;
         0
+    }
+
+    /// How a convolution is computed.
+    fn method(&self) -> Option<ConvMethod> {
+        None
     }
 
     /// How the command can be cut; `None` where no part of it can be computed alone.
@@ -204,11 +209,12 @@ where
     }
 }
 
-/// A kernel, the bytes of scratch that it needs for so many threads, and what it does with its operands, its output, that scratch and
-/// the threads.
-struct Whole<K, B, R> {
+/// A kernel, the bytes of scratch that it needs for so many threads, how it computes a convolution, if it does, and what it does with
+/// its operands, its output, that scratch and the threads.
+struct Whole<K, B, M, R> {
     kernel: K,
     bytes: B,
+    method: M,
     run: R,
 }
 
@@ -222,7 +228,21 @@ where
         + Sync
         + 'static,
 {
-    Whole { kernel, bytes, run }
+    with_method(kernel, bytes, |_| None, run)
+}
+
+/// The same for a kernel that may be a convolution's.
+pub(super) fn with_method<K, B, M, R>(kernel: K, bytes: B, method: M, run: R) -> impl Step + 'static
+where
+    K: Send + Sync + 'static,
+    B: Fn(&K, usize) -> usize + Send + Sync + 'static,
+    M: Fn(&K) -> Option<ConvMethod> + Send + Sync + 'static,
+    R: Fn(&K, [&[u8]; MAX_READS], &mut [u8], &mut [u8], &Pool) -> Result<(), triune_kernels::Error>
+        + Send
+        + Sync
+        + 'static,
+{
+    Whole { kernel, bytes, method, run }
 }
 
 /// The step of a kernel that needs no scratch.
@@ -233,22 +253,27 @@ where
     with_scratch(kernel, |_, _| 0, |kernel, reads, write, _, pool| kernel(reads, write, pool))
 }
 
-impl<K, B, R> fmt::Debug for Whole<K, B, R> {
+impl<K, B, M, R> fmt::Debug for Whole<K, B, M, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(std::any::type_name::<R>())
     }
 }
 
-impl<K, B, R> Step for Whole<K, B, R>
+impl<K, B, M, R> Step for Whole<K, B, M, R>
 where
     K: Send + Sync,
     B: Fn(&K, usize) -> usize + Send + Sync,
+    M: Fn(&K) -> Option<ConvMethod> + Send + Sync,
     R: Fn(&K, [&[u8]; MAX_READS], &mut [u8], &mut [u8], &Pool) -> Result<(), triune_kernels::Error>
         + Send
         + Sync,
 {
     fn scratch_bytes(&self, threads: usize) -> usize {
         (self.bytes)(&self.kernel, threads)
+    }
+
+    fn method(&self) -> Option<ConvMethod> {
+        (self.method)(&self.kernel)
     }
 
     fn run(
@@ -405,6 +430,10 @@ impl Prepared {
 
     pub(super) fn scratch_bytes(&self, threads: usize) -> usize {
         self.kernel.scratch_bytes(threads)
+    }
+
+    pub(super) fn method(&self) -> Option<ConvMethod> {
+        self.kernel.method()
     }
 
     /// Runs the kernel, on inputs and into outputs where `border` has them.

@@ -164,7 +164,7 @@ fn side(values: &[f32]) -> Side {
 
 /// Of each chain the first command, and the first one behind it.
 fn extents(decoded: &Decoded) -> Vec<(usize, usize)> {
-    decoded.chains().map(|chain| (chain.start, chain.end)).collect()
+    decoded.chains().map(|chain| (chain.commands.start, chain.commands.end)).collect()
 }
 
 /// Bytes of scratch.
@@ -255,6 +255,21 @@ fn what_is_chained() {
     assert_eq!(links(&[plain(4, input, 0, 0), plain(4, input, 0, 2)]), []);
     // Two outputs outside.
     assert_eq!(links(&[plain(4, input, 0, output), plain(4, input, 0, output)]), []);
+}
+
+#[test]
+fn strips_and_places_are_told() {
+    let plain = |kind, a, b, to| Drawn { kind, a, b, to, how: [0, 0] }.command();
+    let bench = bench(&[plain(4, SLOTS, 0, 0), plain(0, 0, SLOTS, 2), plain(1, SLOTS, 2, SLOTS + 1)]);
+    let decoded = Decoded::new(&bench.memory, &bench.table, bench.stream, Isa::best()).expect("a program");
+    let strips: Vec<_> = decoded.chains().collect();
+    assert_eq!(strips.len(), 1);
+    assert_eq!((strips[0].commands.clone(), &*strips[0].passing), (0..3, &[true, true, false][..]));
+    assert!(strips[0].each < strips[0].rows, "{strips:?}");
+    let places: Vec<_> = decoded.steps().map(|step| (step.segment, step.start, step.len)).collect();
+    assert_eq!(places, [(SCRATCH, 0, TENSOR), (SCRATCH, 2 * SLOT, TENSOR), (OUTPUT, 0, TENSOR)]);
+    assert!(decoded.steps().zip(decoded.commands()).all(|(step, command)| step.opcode == command.opcode()));
+    assert!(decoded.steps().all(|step| step.method.is_none()));
 }
 
 #[test]

@@ -18,6 +18,7 @@ use super::fdepthwise::{self, Depthwise};
 use super::fepilogue::Epilogue;
 use super::fgemm::{Finish, MAX_ROWS, Panels, Staged, TILE_STEPS};
 use super::fpack::{self, Filter};
+use super::method::ConvMethod;
 use super::winograd::Winograd;
 
 /// A convolution over f32 maps.
@@ -244,6 +245,16 @@ impl FConv {
         Winograd::takes(geometry) && Winograd::gains(channels, size)
     }
 
+    /// How it is computed from a map.
+    pub fn method(&self, in_map: Nhwc) -> ConvMethod {
+        match &self.weights.kernel {
+            Kernel::Dense { panels, .. } if self.copies(&self.plan(panels), in_map) => ConvMethod::Gather,
+            Kernel::Dense { .. } => ConvMethod::Direct,
+            Kernel::Depthwise(_) => ConvMethod::Depthwise,
+            Kernel::Winograd(_) => ConvMethod::Winograd,
+        }
+    }
+
     /// Bytes of scratch that [`FConv::run`] needs with a pool of `threads` threads.
     pub fn scratch_bytes(&self, threads: usize) -> usize {
         match &self.weights.kernel {
@@ -325,6 +336,12 @@ impl FConv {
         Plan { tiles, pointers, may_merge, may_copy, scratch }
     }
 
+    /// Whether every row is copied: those a multiple of a page apart compete for the same lines of the first-level cache.
+    fn copies(&self, plan: &Plan, in_map: Nhwc) -> bool {
+        let step = in_map.stride_w.saturating_mul(4 * self.geometry.stride[1]);
+        plan.may_copy && step.is_multiple_of(PAGE)
+    }
+
     #[expect(
         clippy::cast_ptr_alignment,
         reason = "a buffer is aligned for vectors, a panel a multiple of lines"
@@ -345,9 +362,7 @@ impl FConv {
         let k = kh * kw * group_in;
         let merged =
             plan.may_merge && self.geometry.dilation[1] == 1 && views.in_map.stride_w == views.in_map.c;
-        // Rows a multiple of a page apart compete for the same lines of the first-level cache.
-        let step = views.in_map.stride_w.saturating_mul(4 * self.geometry.stride[1]);
-        let copied = plan.may_copy && step.is_multiple_of(PAGE);
+        let copied = self.copies(&plan, views.in_map);
         let (runs, run_len) = if merged { (kh, kw * group_in) } else { (kh * kw, group_in) };
 
         let pixels = views.out_map.pixels();

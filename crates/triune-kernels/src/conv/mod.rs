@@ -11,6 +11,7 @@ pub(crate) mod fgemm;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) mod fgemm_simd;
 mod fpack;
+mod method;
 mod q16;
 mod q8;
 mod qconv;
@@ -26,6 +27,7 @@ mod winograd_simd;
 pub(crate) use fconv::pack_panel;
 pub use fconv::{FConv, FConvSpec, PackedFilter};
 pub use fpack::Filter;
+pub use method::ConvMethod;
 pub use q8::{Q8, QAdd};
 pub use q16::{Q16Conv, Q16ConvSpec};
 pub use qconv::{QConv, QConvSpec};

@@ -4,7 +4,7 @@ use triune_tensor::Rounding;
 
 use crate::{ConvGeometry, Error, Isa, Nhwc, Pool, Q8, QAdd, dispatch::Level};
 
-use super::{qdepthwise::QDepthwise, qgemm::QGemm, qscalar};
+use super::{method::ConvMethod, qdepthwise::QDepthwise, qgemm::QGemm, qscalar};
 
 /// A quantized convolution: i8 weights, 8-bit activations, i32 sums, 8-bit results.
 ///
@@ -104,6 +104,25 @@ impl QConv {
     /// Whether this is what [`QConv::new`] would make of the same weights and these parameters.
     pub fn has_parameters(&self, spec: &QConvSpec<'_>) -> bool {
         check(spec).is_ok_and(|params| params == self.params)
+    }
+
+    /// Bytes of the packed weights, with what is added to and multiplied by each channel.
+    pub fn bytes(&self) -> usize {
+        match &self.kernel {
+            Kernel::Scalar(weights) => weights.len(),
+            Kernel::Gemm(gemm) => gemm.bytes(),
+            Kernel::Depthwise(depthwise) => depthwise.bytes(),
+        }
+    }
+
+    /// How it is computed from a map.
+    pub fn method(&self, in_map: Nhwc) -> ConvMethod {
+        match &self.kernel {
+            Kernel::Scalar(_) => ConvMethod::Plain,
+            Kernel::Gemm(gemm) if gemm.direct(&self.params, &in_map).is_some() => ConvMethod::Direct,
+            Kernel::Gemm(gemm) => gemm.copying(&self.params, &in_map),
+            Kernel::Depthwise(_) => ConvMethod::Depthwise,
+        }
     }
 
     /// Bytes of scratch that [`QConv::run`] needs with a pool of `threads` threads.

@@ -83,6 +83,10 @@ struct Strip<'a> {
 }
 
 impl QDepthwise {
+    pub(crate) fn bytes(&self) -> usize {
+        self.parts.iter().map(|part| part.packed.bytes()).sum()
+    }
+
     /// `None` where the kernel does not apply.
     pub(crate) fn new(p: &Params, weights: &[i8], level: Level) -> Option<Self> {
         let g = &p.geometry;

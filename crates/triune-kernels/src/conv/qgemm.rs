@@ -8,6 +8,7 @@
 use crate::{Isa, Nhwc, Pool, arch::int8::Int8, cancel::Pace, dispatch::Level};
 
 use super::{
+    method::ConvMethod,
     qconv::{Params, Views},
     qepilogue::Epilogue,
     qpack::{self, Packed, Vector},
@@ -136,25 +137,43 @@ impl QGemm {
         threads * self.slot_bytes() + 64
     }
 
-    pub(crate) fn run(&self, p: &Params, views: &Views<'_>, scratch: &mut [u8], pool: &Pool) {
+    pub(crate) const fn bytes(&self) -> usize {
+        self.packed.bytes()
+    }
+
+    /// Elements between pixels, if rows are read from the input itself.
+    pub(crate) fn direct(&self, p: &Params, in_map: &Nhwc) -> Option<usize> {
         let g = &p.geometry;
-        let depth = p.in_channels / g.groups;
         let in_place = self.vector.width == 1
             && g.kernel == [1, 1]
             && g.stride == [1, 1]
             && g.pad == [0; 4]
             && self.vector.flip(p.input) == 0
-            && depth.is_multiple_of(4);
-        let direct = if in_place { pixel_stride(&views.in_map) } else { None };
+            && (p.in_channels / g.groups).is_multiple_of(4);
+        if in_place { pixel_stride(in_map) } else { None }
+    }
+
+    /// How a map is read whose windows are not read where they lie.
+    pub(super) fn copying(&self, p: &Params, in_map: &Nhwc) -> ConvMethod {
+        let out = p.geometry.output(in_map.h, in_map.w);
+        let out = out.map(|[h, w]| Nhwc::dense(in_map.n, h, w, p.out_channels));
+        let bands = out.and_then(|out| self.bands(p, &out, 1));
+        if bands.is_some() { ConvMethod::Rows } else { ConvMethod::Gather }
+    }
+
+    fn bands(&self, p: &Params, out: &Nhwc, wanted: usize) -> Option<Bands> {
+        let new = || Bands::new(p, self.vector.width, out, self.slot_bytes(), wanted);
+        if self.in_rows { new() } else { None }
+    }
+
+    pub(crate) fn run(&self, p: &Params, views: &Views<'_>, scratch: &mut [u8], pool: &Pool) {
+        let g = &p.geometry;
+        let direct = self.direct(p, &views.in_map);
         let pixels = views.out_map.pixels();
         // Several tasks per thread even out their ends; tiles are cut before panels, because tasks that share a
         // tile gather it once each.
         let wanted = if pool.threads() == 1 { 1 } else { 4 * pool.threads() };
-        let bands = if self.in_rows {
-            Bands::new(p, self.vector.width, &views.out_map, self.slot_bytes(), wanted)
-        } else {
-            None
-        };
+        let bands = self.bands(p, &views.out_map, wanted);
         let tiles = pixels.div_ceil(self.max_rows).max(wanted.div_ceil(g.groups).min(pixels.div_ceil(48)));
         let rows = pixels.div_ceil(tiles).next_multiple_of(12).min(self.max_rows);
         let tiles = bands.map_or(pixels.div_ceil(rows), |bands| bands.count(views.out_map.n));

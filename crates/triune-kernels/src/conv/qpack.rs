@@ -18,6 +18,10 @@ impl Lines {
         Self(vec![Line([0; 64]); bytes.div_ceil(64)])
     }
 
+    pub(crate) const fn bytes(&self) -> usize {
+        64 * self.0.len()
+    }
+
     /// All of them as words.
     pub(crate) fn words_mut(&mut self) -> &mut [u32] {
         // SAFETY: lines are 64 bytes each, one after the other, at a boundary of 64, and any bytes are integers.
@@ -88,6 +92,10 @@ impl Packed {
     /// Weights of a panel.
     pub(crate) const fn panel(&self, panel: usize, lanes: usize) -> *const u8 {
         self.weights.as_ptr().wrapping_add(panel * self.steps * lanes * 4)
+    }
+
+    pub(crate) const fn bytes(&self) -> usize {
+        self.weights.bytes() + 4 * (self.bias.len() + self.multiplier.len())
     }
 }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::common::{gapped, indices, isas, same_bits};
 use triune_kernels::{
-    ConvGeometry, Error, FConv, FConvSpec, FMatMul, Filter, Isa, MatMulSpec, Nhwc, PackedFilter, Pool,
+    ConvGeometry, ConvMethod, Error, FConv, FConvSpec, FMatMul, Filter, Isa, MatMulSpec, Nhwc, PackedFilter,
+    Pool,
 };
 use triune_tensor::function::UnaryKind;
 use triune_testing::Random;
@@ -220,6 +221,37 @@ fn pointwise_and_first_layers() {
             check(&Case { geometry, batch: 2, size, channels, bias: true, residual, activation, gaps }, 10);
         }
     }
+}
+
+#[test]
+fn methods_are_told() {
+    let method = |kernel: usize, groups: usize, channels: usize, winograd: bool| {
+        let values = vec![1.0_f32; channels * channels / groups * kernel * kernel];
+        let filter =
+            Filter::dense(bytemuck::cast_slice(&values), channels, kernel * kernel, channels / groups);
+        let packed = if winograd {
+            PackedFilter::winograd(&filter, Isa::best())
+        } else {
+            PackedFilter::new(&filter, groups, Isa::best())
+        };
+        let pad = [kernel / 2; 4];
+        let spec = FConvSpec {
+            geometry: ConvGeometry { kernel: [kernel; 2], pad, groups, ..ConvGeometry::pointwise() },
+            in_channels: channels,
+            out_channels: channels,
+            bias: None,
+            residual: false,
+            activation: UnaryKind::Identity,
+        };
+        let conv = FConv::new(&spec, Arc::new(packed.expect("weights"))).expect("a convolution");
+        conv.method(Nhwc::dense(1, 5, 6, channels))
+    };
+    assert_eq!(method(3, 1, 16, false), ConvMethod::Direct);
+    assert_eq!(method(3, 1, 16, true), ConvMethod::Winograd);
+    assert_eq!(method(3, 16, 16, false), ConvMethod::Depthwise);
+    assert_eq!(method(1, 1, 64, false), ConvMethod::Direct);
+    // Rows a page apart are copied.
+    assert_eq!(method(1, 1, 1024, false), ConvMethod::Gather);
 }
 
 #[test]

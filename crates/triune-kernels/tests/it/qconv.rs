@@ -1,7 +1,7 @@
 //! One suite over the quantized convolution on every instruction set, against a loop nest in i64.
 
 use proptest::prelude::*;
-use triune_kernels::{ConvGeometry, Error, Isa, Nhwc, Pool, Q8, QAdd, QConv, QConvSpec};
+use triune_kernels::{ConvGeometry, ConvMethod, Error, Isa, Nhwc, Pool, Q8, QAdd, QConv, QConvSpec};
 use triune_tensor::{Requantize, Rounding};
 use triune_testing::Random;
 
@@ -385,6 +385,37 @@ fn rounds_halves_as_asked_and_saturates_beyond_i32() {
                 conv.run(&[9], im, None, &mut got, om, &mut scratch, &Pool::new(1)).unwrap();
                 assert_eq!(got, expected, "{isa:?}");
             }
+        }
+    }
+}
+
+#[test]
+fn methods_and_sizes_are_told() {
+    let map = |c| Nhwc::dense(1, 4, 20, c);
+    let window = |kernel: usize, groups| {
+        let pad = [kernel / 2; 4];
+        ConvGeometry { kernel: [kernel; 2], groups, pad, ..ConvGeometry::pointwise() }
+    };
+    for isa in Isa::available() {
+        let method = |geometry: ConvGeometry, channels: usize, input: Q8| {
+            let weights =
+                vec![1; channels * channels / geometry.groups * geometry.kernel[0] * geometry.kernel[1]];
+            let (in_channels, out_channels) = (channels, channels);
+            let spec = QConvSpec { geometry, in_channels, out_channels, input, ..spec_of_ones(&weights) };
+            let conv = QConv::new(&spec, isa).expect("a convolution");
+            assert!(conv.bytes() >= weights.len(), "{isa:?}");
+            conv.method(map(channels))
+        };
+        let vectors = isa != Isa::Scalar;
+        let expected = |with_vectors| if vectors { with_vectors } else { ConvMethod::Plain };
+        assert_eq!(method(window(3, 1), 8, U8), expected(ConvMethod::Rows), "{isa:?}");
+        assert_eq!(method(window(3, 1), 136, U8), expected(ConvMethod::Gather), "{isa:?}");
+        assert_eq!(method(window(3, 64), 64, U8), expected(ConvMethod::Depthwise), "{isa:?}");
+        assert_eq!(method(window(1, 1), 6, U8), expected(ConvMethod::Gather), "{isa:?}");
+        // Bytes of the sign that the dot product takes are read where they lie.
+        let signs = [U8, Q8 { signed: true, zero_point: 0 }].map(|input| method(window(1, 1), 8, input));
+        if matches!(isa, Isa::Avx512Vnni | Isa::Amx | Isa::NeonDot) {
+            assert!(signs.contains(&ConvMethod::Direct) && signs.contains(&ConvMethod::Gather), "{isa:?}");
         }
     }
 }

@@ -145,6 +145,21 @@ impl CardSpec {
         Self::of_device(device, &format!("-{tag:08x}"), 0)
     }
 
+    /// The card that packages run on for a device that comes with Triune: of the vendor's boards the first one in its first slot.
+    ///
+    /// # Errors
+    /// [`Error::Description`] if no device of that name comes with Triune.
+    pub fn of_builtin(name: &str) -> Result<Self, Error> {
+        match name {
+            METIS => Ok(Self::new(BoardType::Pcie, 0)),
+            METIS_M2 => Ok(Self::new(BoardType::M2, 0)),
+            _ => {
+                let device = DeviceSpec::builtin(name).map_err(|error| wrong(name, error.to_string()))?;
+                Ok(Self::of_device(&Arc::new(device), "", 0))
+            }
+        }
+    }
+
     /// Whether packages for the device of that name run on the card: those for one form of the vendor's board run on every other, in the time
     /// that its memory takes.
     pub fn takes(&self, target: &str) -> bool {

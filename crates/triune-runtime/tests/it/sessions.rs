@@ -1,14 +1,16 @@
 //! What a session takes and keeps: operands by name and by order, programs per set of extents, times and outlines of runs, whether its
 //! model is one program or a row of stages.
 
+use triune_device::DeviceSpec;
 use triune_graph::{
     Dim, Graph, Op,
     ops::{BinaryKind, Cast, Gather, MatMul, NonZero, UnaryKind},
 };
 use triune_runtime::{
-    CompileError, Error, Inputs, Outputs, Session, SessionOptions, Tensor, TensorMut, TensorRef,
+    CompileError, ConvMethod, Error, Inputs, Outputs, Placement, Session, SessionOptions, SessionPlan,
+    Tensor, TensorMut, TensorRef,
 };
-use triune_tensor::{DType, MAX_RANK, Shape};
+use triune_tensor::{DType, MAX_RANK, QuantParams, Shape};
 use triune_testing::{GraphBuilder, Tensor as TestTensor};
 
 /// x − 2·y, whose first extents are open.
@@ -443,4 +445,93 @@ fn outputs_are_what_the_file_declares() {
             "{text}"
         );
     }
+}
+
+/// The kinds of the model's operators that one of a plan is made of, and its commands' methods and places.
+type Step = (Vec<&'static str>, Vec<(Option<ConvMethod>, Placement)>);
+
+/// Those of a plan's first part.
+fn steps(plan: &SessionPlan) -> Vec<Step> {
+    let operators = plan.parts[0].operators.iter();
+    let step = operators.map(|operator| {
+        let made_of = operator.made_of.iter().map(|(_, kind)| *kind).collect();
+        let commands = operator.commands.iter().map(|command| (command.method, command.place));
+        (made_of, commands.collect())
+    });
+    step.collect()
+}
+
+#[test]
+fn a_plan_says_what_a_run_does() {
+    let mut builder = GraphBuilder::new();
+    let x = builder.input("x", DType::F32, &[1, 64, 28, 28]);
+    let weights = builder.constant(&TestTensor::f32(&[64, 64, 3, 3], &vec![0.01; 64 * 64 * 9]));
+    let y = builder.conv(&[x, weights], 1, 1, 1);
+    let y = builder.unary(UnaryKind::Relu, y);
+    let y = builder.conv(&[y, weights], 2, 1, 1);
+    let mut session = session(builder.finish(&[y]));
+    let shapes = [Shape::from([1, 64, 28, 28])];
+    let plan = session.plan(&shapes).expect("a plan");
+    let memory = session.memory_plan(&shapes).expect("a plan");
+    let part = &plan.parts[0];
+    assert_eq!((plan.parts.len(), plan.threads, part.hosted.len()), (1, 1, 0));
+    assert_eq!(
+        (part.map_bytes, part.lower_bound, &part.maps),
+        (memory.bytes, memory.lower_bound, &memory.maps)
+    );
+    assert_eq!(part.border_bytes, 4 * 64 * (28 * 28 + 14 * 14));
+    assert!(plan.workspace_bytes >= part.map_bytes + part.border_bytes);
+    assert!(plan.packed_bytes >= 2 * 4 * 64 * 64 * 9, "both forms");
+    let found = steps(&plan);
+    // Its result lies with channels innermost, and is copied to the output.
+    assert_eq!(found.len(), 3);
+    assert_eq!((&*found[2].0, &*found[2].1), (&[][..], &[(None, Placement::Output(0))][..]));
+    assert_eq!((&*found[0].0, &*found[1].0), (&["Conv", "Relu"][..], &["Conv"][..]));
+    let methods: Vec<_> = found.iter().flat_map(|(_, commands)| commands).filter_map(|each| each.0).collect();
+    assert_eq!(methods, [ConvMethod::Winograd, ConvMethod::Direct]);
+    assert_eq!(part.operators[1].outputs[0].shape, Shape::from([1, 64, 14, 14]));
+    assert_eq!(part.operators[1].inputs, [part.operators[0].outputs[0].name.clone()]);
+}
+
+#[test]
+fn a_plan_has_strips_stages_and_what_is_hosted() {
+    let mut builder = GraphBuilder::new();
+    let x = builder.input("x", DType::F32, &[4096, 256]);
+    let y = builder.unary(UnaryKind::Exp, x);
+    let z = builder.unary(UnaryKind::Neg, y);
+    let z = builder.binary(BinaryKind::Add, z, y);
+    let mut long = session(builder.finish(&[z]));
+    let plan = long.plan(&[Shape::from([4096, 256])]).expect("a plan");
+    let strips = &plan.parts[0].strips;
+    assert_eq!(strips.len(), 1);
+    assert!(strips[0].rows.is_multiple_of(4096) && strips[0].each < strips[0].rows, "{strips:?}");
+    let places: Vec<_> =
+        steps(&plan).into_iter().flat_map(|(_, commands)| commands).map(|each| each.1).collect();
+    assert_eq!(places, [Placement::Strip, Placement::Strip, Placement::Output(0)]);
+
+    let mut session = session(staged());
+    let shapes = [Shape::from([4])];
+    let before = session.plan(&shapes).expect("a plan");
+    assert_eq!(before.parts.iter().map(|part| part.operators.len()).collect::<Vec<_>>(), [1, 0]);
+    assert_eq!(before.parts[0].hosted.iter().map(|each| each.1).collect::<Vec<_>>(), ["NonZero"]);
+    session.run(&[TensorRef::of(&[0.0_f32, 1.0, 0.0, 2.0], &[4])]).expect("a run");
+    let behind = session.plan(&shapes).expect("a plan");
+    assert_eq!(behind.parts[1].operators[0].kind, "Neg");
+    assert_eq!(behind.parts[1].operators[0].outputs[0].shape, Shape::from([1, 2]));
+}
+
+#[test]
+fn what_runs_on_a_device_has_no_plan_here() {
+    let mut builder = GraphBuilder::new();
+    let x = builder.input("x", DType::F32, &[1, 4, 8, 8]);
+    let params = QuantParams { scale: 0.02, zero_point: 3 };
+    let x = builder.quantize_dequantize(x, params, DType::I8);
+    let weights = builder.dequantized_constant(&TestTensor::i8(&[4, 4, 1, 1], &[1; 16]), &[0.01], 0);
+    let y = builder.conv(&[x, weights], 1, 0, 1);
+    let y = builder.quantize_dequantize(y, params, DType::I8);
+    let device = Some(DeviceSpec::builtin("metis").expect("a built-in device"));
+    let options = SessionOptions { device, ..SessionOptions::default() };
+    let mut session = Session::new(builder.finish(&[y]), &options).expect("a session");
+    let refused = session.plan(&[Shape::from([1, 4, 8, 8])]).expect_err("a device").to_string();
+    assert!(refused.contains("runs on a device"), "{refused}");
 }

@@ -10,7 +10,7 @@ use triune_tensor::{DType, text::List};
 use super::super::{
     Packing,
     check::{Checker, FilterSource, Result, bad, expect_dtype, expect_same_extents, refused},
-    operands::{Prepared, with_scratch},
+    operands::{Prepared, with_method, with_scratch},
 };
 use super::{EIGHT_BIT, FLOAT, Prepare, SIXTEEN_BIT, SIXTEEN_BIT_RANGE, elements, elements_mut, expect_zero};
 use crate::command::{self, AddParams, FieldError, RequantTarget, Window};
@@ -190,9 +190,10 @@ impl Prepare for command::QConv {
             (None, Some(_)) => return bad("residual", "is missing, and there is an addition"),
         };
         let (from, to, map) = (input.nhwc, output.nhwc, residual.as_ref().map(|residual| residual.nhwc));
-        let step = with_scratch(
+        let step = with_method(
             kernel,
             |kernel, threads| kernel.scratch_bytes(threads),
+            move |kernel| Some(kernel.method(from)),
             move |kernel, [input, residual, ..], write, scratch, pool| {
                 let residual = map.map(|map| (residual, map));
                 kernel.run(input, from, residual, write, to, scratch, pool)
@@ -296,9 +297,10 @@ impl Prepare for command::FConv {
         )
         .map_err(refused("weights"))?;
         let (from, to, map) = (input.nhwc, output.nhwc, residual.as_ref().map(|residual| residual.nhwc));
-        let step = with_scratch(
+        let step = with_method(
             kernel,
             FConv::scratch_bytes,
+            move |kernel| Some(kernel.method(from)),
             move |kernel, [input, residual, ..], write, scratch, pool| {
                 let residual = match map {
                     Some(map) => Some((elements(residual)?, map)),
