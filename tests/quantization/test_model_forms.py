@@ -206,6 +206,45 @@ def test_normalizations_are_integer_operators(tmp_path: Path, kind: str, opset: 
     np.testing.assert_array_equal(on_card, on_cpu)
 
 
+def test_constants_that_onnxruntime_makes_again(tmp_path: Path) -> None:
+    """Its passes make products of sums of a text network twice, with constants of the same names."""
+    sizes = {"q": (8, 8), "k": (8, 8), "v": (8, 8), "o": (8, 8), "up": (8, 16), "down": (16, 8)}
+    weights = {name: RANDOM.normal(0, 0.4, size).astype(np.float32) for name, size in sizes.items()}
+    weights |= {f"{name}_bias": RANDOM.normal(0, 0.1, size[1]).astype(np.float32) for name, size in sizes.items()}
+    weights |= {"ones": np.ones(8, np.float32), "root": np.array(2, np.float32)}
+    weights |= {"split": np.array([1, 6, 2, 4]), "joined": np.array([1, 6, 8])}
+
+    def linear(x: str, name: str) -> list[Any]:
+        product = helper.make_node("MatMul", [x, name], [f"{name}_product"])
+        return [product, helper.make_node("Add", [f"{name}_bias", f"{name}_product"], [f"{name}_out"])]
+
+    nodes = [helper.make_node("LayerNormalization", ["x", "ones"], ["normal"])]
+    for name, order in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
+        nodes += linear("normal", name)
+        nodes.append(helper.make_node("Reshape", [f"{name}_out", "split"], [f"{name}_split"]))
+        nodes.append(helper.make_node("Transpose", [f"{name}_split"], [f"{name}_heads"], perm=order))
+    nodes += [
+        helper.make_node("MatMul", ["q_heads", "k_heads"], ["products"]),
+        helper.make_node("Div", ["products", "root"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["shares"]),
+        helper.make_node("MatMul", ["shares", "v_heads"], ["mixed"]),
+        helper.make_node("Transpose", ["mixed"], ["rows"], perm=[0, 2, 1, 3]),
+        helper.make_node("Reshape", ["rows", "joined"], ["whole"]),
+        *linear("whole", "o"),
+        helper.make_node("Add", ["o_out", "normal"], ["sum"]),
+        helper.make_node("LayerNormalization", ["sum", "ones"], ["normal2"]),
+        *linear("normal2", "up"),
+        helper.make_node("Relu", ["up_out"], ["positive"]),
+        *linear("positive", "down"),
+        helper.make_node("Identity", ["down_out"], ["y"]),
+    ]
+    model = save(tmp_path / "float.onnx", nodes, weights, shapes={"x": [1, 6, 8]})
+    samples = [{"x": RANDOM.standard_normal((1, 6, 8)).astype(np.float32)} for _ in range(8)]
+    result = triune.quantize(model, calibration=samples, output=tmp_path / "int8.onnx")
+    assert result.checks[0].sqnr > 20
+    onnxruntime.InferenceSession(result.path.read_bytes())
+
+
 def test_what_follows_an_operator_of_onnxruntime_is_quantized(tmp_path: Path) -> None:
     """The types behind an operator of another domain are known as well."""
     nodes = convolutions()

@@ -49,6 +49,7 @@ def prepare(source: Path, scratch: Path, outputs: Sequence[str] = ()) -> Any:
     if outputs:
         extract_outputs(model, outputs)
     constants = {tensor.name for tensor in model.graph.initializer}
+    there = tensor_names(model.graph)
     # Files of before list constants as inputs, too, which nothing may be folded into then.
     listed = [value for value in model.graph.input if value.name in constants]
     for value in listed:
@@ -66,6 +67,7 @@ def prepare(source: Path, scratch: Path, outputs: Sequence[str] = ()) -> Any:
     quant_pre_process(str(files[0]), str(files[1]), skip_symbolic_shape=True)
     prepared = onnx.load(files[1])
     prepared.ir_version = max(prepared.ir_version, _IR_VERSION)
+    _rename_constants(prepared, there)
     _find_types(prepared)
     _fold_casts(prepared)
     _plain_gemms(prepared)
@@ -74,6 +76,23 @@ def prepare(source: Path, scratch: Path, outputs: Sequence[str] = ()) -> Any:
         # Everything that is said of a node says its name.
         node.name = node.name or unused(f"{node.op_type}_{index}", names)
     return prepared
+
+
+def _rename_constants(model: Any, there: set[str]) -> None:
+    """Give constants that onnxruntime's passes made other names: opening a model, it makes the same ones again, and refuses it if
+    it has them (`MatMulAddFusion`). `there` are the tensors of before.
+    """
+    graph = model.graph
+    taken = tensor_names(graph)
+    made = {
+        tensor.name: unused(f"prepared_{tensor.name}", taken)
+        for tensor in graph.initializer
+        if tensor.name not in there
+    }
+    for value in (*graph.initializer, *graph.value_info):
+        value.name = made.get(value.name, value.name)
+    for node in graph.node:
+        node.input[:] = [made.get(name, name) for name in node.input]
 
 
 def _lower(model: Any) -> None:
