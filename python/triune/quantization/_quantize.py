@@ -307,7 +307,13 @@ class _Work:
             self._equalize(first)
             fed = chain(first, rest)
         tensors = self._layout.tensors(every=self._options.mixed is not None)
-        self._observer = Observer(self.network.model, tensors, self._layout.moments(), histograms=histograms)
+        self._observer = Observer(
+            self.network.model,
+            tensors,
+            self._layout.moments(),
+            histograms=histograms,
+            counts=self._layout.shares.counted,
+        )
         self.count = self._observer.run(fed, self._kept.add)
         self._reference = self._run(session(self.network.model))
 
