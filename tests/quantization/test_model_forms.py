@@ -18,6 +18,7 @@ from triune import errors
 from triune.cli import main
 from triune.quantization import _prepare, _quantize
 from triune.quantization._check import check_outputs
+from triune.quantization._statistics import session
 
 RANDOM = np.random.default_rng(5)
 WEIGHTS = {
@@ -204,6 +205,43 @@ def test_normalizations_are_integer_operators(tmp_path: Path, kind: str, opset: 
         assert main(["run", str(program), "--input", str(tmp_path / "x.npz"), "--output", f"{program}.npz"]) == 0
     on_card, on_cpu = (np.load(f"{program}.npz")["y"] for program in (tmp_path / "package", result.path))
     np.testing.assert_array_equal(on_card, on_cpu)
+
+
+@pytest.mark.parametrize("shape", [[1, 8, 6, 5], [1, 8, 40]])
+@pytest.mark.parametrize(
+    ("kind", "opset"), [("instance", 13), ("instance", 17), ("group", 18), ("group", 21), ("plain", 17)]
+)
+def test_normalizations_over_places_are_integer_operators(
+    tmp_path: Path, kind: str, opset: int, shape: list[int]
+) -> None:
+    """As style transfer and diffusion have them: what is computed is the same, all of it on the card."""
+    parameters = {"s": RANDOM.uniform(0.5, 1.5, 8).astype(np.float32), "t": RANDOM.normal(0, 0.3, 8).astype(np.float32)}
+    if kind == "plain":
+        parameters = {"s": np.ones(8, np.float32), "t": np.zeros(8, np.float32)}
+    attributes: dict[str, Any] = {"epsilon": 1e-4}
+    if kind == "group":
+        attributes["num_groups"] = 2
+        if opset < 21:
+            parameters = {name: values[:2] for name, values in parameters.items()}
+    operator = "GroupNormalization" if kind == "group" else "InstanceNormalization"
+    nodes = [
+        helper.make_node("Conv", ["x", "a"], ["p"]),
+        helper.make_node(operator, ["p", "s", "t"], ["n"], name="normal", **attributes),
+        helper.make_node("Conv", ["n", "b"], ["y"]),
+    ]
+    places = [1] * (len(shape) - 2)
+    weights = parameters | {name: RANDOM.normal(0, 0.4, (8, 8, *places)).astype(np.float32) for name in "ab"}
+    model = save(tmp_path / "float.onnx", nodes, weights, shapes={"x": shape, "y": shape}, opset=opset)
+    samples = RANDOM.standard_normal((8, *shape[1:])).astype(np.float32)
+    samples *= RANDOM.uniform(0.5, 2, (8, 8, *places)).astype(np.float32)
+    result = triune.quantize(model, calibration=feeds(samples), output=tmp_path / "q.onnx")
+    assert result.kept_float == {}
+    assert result.checks[0].sqnr > 25
+    report = triune.compile(result.path, output=tmp_path / "package", target="metis").report
+    assert (report.segments, report.stayed) == (1, ())
+    prepared = _prepare.prepare(model, tmp_path)
+    (wanted,), (found,) = (session(each).run(["y"], {"x": samples[:1]}) for each in (onnx.load(model), prepared))
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-4)
 
 
 def test_constants_that_onnxruntime_makes_again(tmp_path: Path) -> None:

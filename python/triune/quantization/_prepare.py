@@ -18,11 +18,16 @@ __all__ = ["prepare"]
 _OPSET = 13
 """The first operator set with a scale per channel."""
 
+_ROWS_OPSET = 17
+"""The first operator set with normalizations of rows."""
+
 _ONNX = ("", "ai.onnx")
 """ONNX's own domain, as it is spelled."""
 
 _IR_VERSION = 4
 """The first version of files whose initializers need not be inputs."""
+
+_OF_PLACES = {"GroupNormalization", "InstanceNormalization"}
 
 _TENSOR = re.compile(r"tensor\((\w+)\)")
 
@@ -42,10 +47,15 @@ def prepare(source: Path, scratch: Path, outputs: Sequence[str] = ()) -> Any:
 
     files = [scratch / name for name in ("model.onnx", "prepared.onnx")]
     model = onnx.load(source)
-    old = any(entry.domain in ("", "ai.onnx") and entry.version < _OPSET for entry in model.opset_import)
-    if old:
-        model = onnx.version_converter.convert_version(model, _OPSET)
+    kinds = {node.op_type for node in model.graph.node if node.domain in _ONNX}
+    least = _ROWS_OPSET if "InstanceNormalization" in kinds else _OPSET
+    if any(entry.domain in _ONNX and entry.version < least for entry in model.opset_import):
+        model = onnx.version_converter.convert_version(model, least)
     _lower(model)
+    if "GroupNormalization" in kinds:
+        # The pass would spell it out.
+        model = onnx.shape_inference.infer_shapes(model)
+        _normalize_rows(model)
     if outputs:
         extract_outputs(model, outputs)
     constants = {tensor.name for tensor in model.graph.initializer}
@@ -71,6 +81,7 @@ def prepare(source: Path, scratch: Path, outputs: Sequence[str] = ()) -> Any:
     _find_types(prepared)
     _fold_casts(prepared)
     _plain_gemms(prepared)
+    _normalize_rows(prepared)
     names = {node.name for node in prepared.graph.node}
     for index, node in enumerate(prepared.graph.node):
         # Everything that is said of a node says its name.
@@ -248,3 +259,61 @@ def _plain_gemms(model: Any) -> None:
             put(node, 1, weight * np.asarray(alpha, weight.dtype))
         for entry in [entry for entry in node.attribute if entry.name in ("alpha", "beta")]:
             node.attribute.remove(entry)
+
+
+def _normalize_rows(model: Any) -> None:
+    """Write normalizations of channels, or groups of them, over all places as ones of rows, which have an integer form."""
+    from onnx import numpy_helper
+
+    graph = model.graph
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    infos = {value.name: value.type.tensor_type for value in (*graph.value_info, *graph.input, *graph.output)}
+    taken = tensor_names(graph)
+    nodes: list[Any] = []
+    for node in graph.node:
+        of_places = node.op_type in _OF_PLACES and node.domain in _ONNX
+        known = infos.get(node.input[0]) if of_places else None
+        scale, bias = (constants.get(name) for name in node.input[1:3]) if of_places else (None, None)
+        dims = [] if known is None else [dim.dim_value for dim in known.shape.dim]
+        if known is None or scale is None or bias is None or len(dims) < 3 or not all(dims[1:]):
+            nodes.append(node)
+        else:
+            nodes += _by_rows(graph, node, (known.elem_type, dims), scale, bias, taken)
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _by_rows(
+    graph: Any, node: Any, known: tuple[int, list[int]], scale: Array, bias: Array, taken: set[str]
+) -> list[Any]:
+    """Return the nodes that a normalization over places becomes; their constants and types go into the graph."""
+    from onnx import helper, numpy_helper
+
+    (kind, dims), epsilon = known, attribute(node, "epsilon", 1e-5)
+    channels = dims[1]
+    groups = attribute(node, "num_groups", channels)
+    rows = [dims[0], groups, int(np.prod(dims[1:])) // groups]
+    ones = np.ones(rows[2], helper.tensor_dtype_to_np_dtype(kind))
+    there, back = (np.array([0, *shape[1:]]) for shape in (rows, dims))
+    steps: list[tuple[str, Array, list[int], dict[str, Any]]] = [
+        ("LayerNormalization", ones, rows, {"axis": -1, "epsilon": epsilon, "name": node.name})
+    ]
+    if dims != rows:
+        steps = [("Reshape", there, rows, {}), *steps, ("Reshape", back, dims, {})]
+    for operator, values, idle in (("Mul", scale, 1), ("Add", bias, 0)):
+        if (values != idle).any():
+            each = np.repeat(values, channels // len(values)).reshape(-1, *[1] * (len(dims) - 2))
+            steps.append((operator, each, dims, {}))
+    made: list[Any] = []
+    value = node.input[0]
+    for operator, values, shape, attributes in steps:
+        constant = unused(f"{node.output[0]}_{operator}_operand", taken)
+        graph.initializer.append(numpy_helper.from_array(values, constant))
+        if len(made) == len(steps) - 1:
+            result = node.output[0]
+        else:
+            result = unused(f"{node.output[0]}_{operator}", taken)
+            graph.value_info.append(helper.make_tensor_value_info(result, kind, [dim or None for dim in shape]))
+        made.append(helper.make_node(operator, [value, constant], [result], **attributes))
+        value = result
+    return made
