@@ -159,6 +159,10 @@ def test_silence_is_left_as_it_was(tmp_path: Path, caplog: pytest.LogCaptureFixt
         ("image", ["--mean", "1", "2"], "--mean: expected 1 value for input 'image', got 2"),
         ("no", [], "calibration: there is no such file"),
         ("npy", [], r"sample 1: input 'image': expected shape (N, 1, 8, 8), got (1, 3)"),
+        ("flat", [], "expected shape (N, 1, 8, 8), got (1, 8, 8); a file's samples lie along its first axis"),
+        ("image", ["--part", "0.5"], "--part: changes nothing with --resize stretch; it is for --resize center-crop"),
+        ("image", ["--resize", "crop", "--fill", "9"], "--fill: changes nothing with --resize center-crop; it is for"),
+        ("image", ["--corner"], "--corner: changes nothing with --resize stretch; it is for --resize letterbox"),
     ],
 )
 def test_errors_on_the_command_line(
@@ -174,6 +178,9 @@ def test_errors_on_the_command_line(
     if make == "npy":
         source = tmp_path / "calibration.npy"
         np.save(source, np.zeros((2, 3), np.float32))
+    if make == "flat":
+        source = tmp_path / "calibration.npy"
+        np.save(source, SCAN[0])
     command = ["compile", str(DIGITS_F32), "-o", str(tmp_path / "out"), "--calibrate", str(source), *arguments]
     assert main(command) == 1
     err = capsys.readouterr().err
@@ -181,6 +188,21 @@ def test_errors_on_the_command_line(
     assert err.count("\n") == 1
     assert message in err
     assert "triune-" not in err.replace(str(tmp_path), ""), "no names of temporary files"
+
+
+def test_the_float_model_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also by another name of it; a file of before that is something else may be."""
+    model, link, other = (tmp_path / name for name in ("float.onnx", "link.onnx", "other.onnx"))
+    model.write_bytes(DIGITS_F32.read_bytes())
+    link.symlink_to(model)
+    other.write_bytes(b"old")
+    np.save(tmp_path / "scans.npy", SCAN)
+    command = ["quantize", str(model), "--calibrate", str(tmp_path / "scans.npy"), "-o"]
+    for target in (model, link):
+        assert main([*command, str(target)]) == 1
+        assert f"{target}: is the float model itself" in capsys.readouterr().err
+        assert model.read_bytes() == DIGITS_F32.read_bytes()
+    assert main([*command, str(other)]) == 0
 
 
 def test_calibration_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

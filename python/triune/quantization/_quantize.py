@@ -156,10 +156,10 @@ def quantize(
     The result is checked against the float model on some of the samples: an output that is spoiled is told by
     `triune.errors.QuantizationWarning`.
 
-    Raises ValueError if there are no samples, one does not fit the model, or the model is quantized already; `ArgumentError`
-    if `model` is no ONNX model, or an option or a name is wrong; `FileError` if a file cannot be read or written;
-    `UnsupportedError` if the model cannot be quantized; ImportError without the extra ``onnx``. What the iterator of samples
-    raises passes through. Whatever is raised, `output` is as it was.
+    Raises ValueError if there are no samples, one does not fit the model, the model is quantized already, or `output` is the
+    model; `ArgumentError` if `model` is no ONNX model, or an option or a name is wrong; `FileError` if a file cannot be read or
+    written; `UnsupportedError` if the model cannot be quantized; ImportError without the extra ``onnx``. What the iterator of
+    samples raises passes through. Whatever is raised, `output` is as it was.
 
     Examples:
         >>> import triune
@@ -219,6 +219,10 @@ def quantize_file(
         import onnxruntime  # noqa: F401
     except ImportError as error:
         raise ImportError(f"calibration needs the extra 'onnx': pip install 'triune[onnx]' ({error})") from None
+    if target.exists() and source.exists() and target.samefile(source):
+        raise ValueError(
+            f"{target}: is the float model itself, which is needed for other integers; give the result another name"
+        )
     say("preparing")
     model = read(source)
     if any(node.op_type in QUANTIZED for node in model.graph.node):
