@@ -55,6 +55,34 @@ def test_wrong_samples(tmp_path: Path, samples: Any, message: str) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch": -1}, "batch: expected a number of images from 1 on, got -1"),
+        ({"labels": "abc"}, "labels: expected a sequence of str, one for each class, got 'abc'"),
+        ({"labels": [1, 2]}, "labels: expected a sequence of str"),
+    ],
+)
+def test_wrong_options(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(errors.ArgumentError, match=message):
+        triune.compile(DIGITS_INT8, output=tmp_path / "out", **options)
+    with pytest.raises(errors.ArgumentError, match="bound: expected a number of dB, got nan"):
+        triune.quantize(
+            DIGITS_F32, calibration=[{"image": SCAN}], output=tmp_path / "q", mixed="float", bound=float("nan")
+        )
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_of_no_images(tmp_path: Path) -> None:
+    model = onnx.load(DIGITS_INT8)
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 0
+    onnx.save(model, tmp_path / "none.onnx")
+    with pytest.raises(
+        errors.ArgumentError, match=r"input 'image': its shape in the model is \(0, 1, 8, 8\), which has no"
+    ):
+        triune.compile(tmp_path / "none.onnx", output=tmp_path / "out")
+
+
 def test_values_that_overflow(tmp_path: Path) -> None:
     with pytest.raises(errors.UnsupportedError, match="becomes infinite or NaN with these samples") as raised:
         triune.compile(DIGITS_F32, output=tmp_path / "out", calibration=[{"image": SCAN * np.float32(1e38)}])

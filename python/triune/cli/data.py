@@ -221,9 +221,7 @@ def image(path: Path, item: Input, how: Preprocess) -> Tensor:
     try:
         how.check(frame)
     except ArgumentError as error:
-        # It names fields, which options are named after, or all of them.
-        text = str(error).removeprefix("preprocess: ")
-        raise ValueError(f"--{error}" if text == str(error) else f"--scale, --mean, --std: {text}") from None
+        raise ValueError(f"--{error}") from None
     parts: list[Tensor] = []
     several = path.suffix.lower() in ANIMATIONS or is_video(path)
     try:

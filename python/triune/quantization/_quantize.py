@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import re
 import warnings
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from triune._files import FULL, scratch, write_bytes
-from triune._model_info import ModelInfo
+from triune._model_info import ModelInfo, names_of
 from triune._multipliers import use_fixed_multipliers
 from triune._picture_input import put_picture_input
 from triune._session import Feeds
@@ -80,6 +81,8 @@ class QuantizationOptions:
             names = getattr(self, name)
             if isinstance(names, str):
                 raise ArgumentError(f"{name}: expected a sequence of names, got the str {names!r}")
+        if math.isnan(self.bound):
+            raise ArgumentError(f"bound: expected a number of dB, got {self.bound}")
         if self.mixed == "16" and self.act == "s16":
             raise ArgumentError("mixed: with act 's16' all integers have 16 bits already; 'float' is left")
 
@@ -180,7 +183,7 @@ def quantize(
         keep_float=keep_float,
         outputs=outputs,
     )
-    info = ModelInfo(preprocess, tuple(labels)).over(ModelInfo.of_model(Path(model)))
+    info = ModelInfo(preprocess, names_of(labels)).over(ModelInfo.of_model(Path(model)))
     result = quantize_file(
         Path(model),
         Path(output),
