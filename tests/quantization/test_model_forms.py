@@ -244,6 +244,24 @@ def test_normalizations_over_places_are_integer_operators(
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-4)
 
 
+def test_rows_that_a_choice_puts_in_order(tmp_path: Path) -> None:
+    """Noise turns their order round, which is no fault of a layer: what is in front of the choice is to be looked at."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["c", "v"], ["d"]),
+        helper.make_node("Reshape", ["d", "rows"], ["scores"]),
+        helper.make_node("TopK", ["scores", "most"], ["best", "places"], name="choice"),
+        helper.make_node("Cast", ["places"], ["y"], to=TensorProto.FLOAT),
+    ]
+    shapes: dict[str, list[int] | None] = {"y": [1, 100]}
+    weights = WEIGHTS | {"rows": np.array([1, -1]), "most": np.array([100])}
+    model = save(tmp_path / "float.onnx", nodes, weights, shapes=shapes)
+    with pytest.warns(
+        errors.QuantizationWarning, match=r"order that node 'choice' \(TopK\) chooses.*--outputs scores ends"
+    ):
+        triune.quantize(model, calibration=feeds(IMAGES), output=tmp_path / "q.onnx")
+
+
 def test_constants_that_onnxruntime_makes_again(tmp_path: Path) -> None:
     """Its passes make products of sums of a text network twice, with constants of the same names."""
     sizes = {"q": (8, 8), "k": (8, 8), "v": (8, 8), "o": (8, 8), "up": (8, 16), "down": (16, 8)}

@@ -435,6 +435,12 @@ class _Work:
         if behind is not None:
             name = network.nodes[behind].name
             return f"let what makes the answer stay in float: --float-from {name} (float_from=[{name!r}] in Python)"
+        chosen = _choice_before(network, output)
+        if chosen is not None:
+            return (
+                f"it is of rows in an order that node {chosen.name!r} ({chosen.op_type}) chooses, which little turns round: "
+                f"`triune compare` matches boxes, and --outputs {chosen.input[0]} ends the model in front, with the rows in place"
+            )
         few = "" if self.count >= 32 else f"give more samples than {self.count}, or "
         return f"{few}let the layers that hurt most stay in float: --mixed (mixed='float' in Python)"
 
@@ -449,6 +455,21 @@ def advice_on(checks: Iterable[OutputCheck], mixed: str | None) -> tuple[str, ..
         for check in checks
         if not check.fault and check.sqnr < _NOISY
     )
+
+
+def _choice_before(network: Network, output: str) -> Any:
+    """Return the first node in the graph that chooses rows by their scores, on the way to an output; None if there is none."""
+    found, left, seen = [], [output], set[str]()
+    while left:
+        name = left.pop()
+        maker = network.makers.get(name)
+        if maker is None or name in seen:
+            continue
+        seen.add(name)
+        if network.nodes[maker].op_type in {"NonMaxSuppression", "TopK"}:
+            found.append(maker)
+        left += [name for name in network.nodes[maker].input if name]
+    return network.nodes[min(found)] if found else None
 
 
 def _decode_before(network: Network, output: str, floats: set[int]) -> int | None:
