@@ -340,7 +340,7 @@ def test_names_that_unnamed_operators_would_get(tmp_path: Path) -> None:
 
 
 def test_floats_of_other_types(tmp_path: Path) -> None:
-    """Of float16, onnxruntime makes float32, and inputs and outputs stay; of double nobody makes anything, and that is said."""
+    """Of float16 becomes float32, and inputs and outputs stay; of double nobody makes anything, and that is said."""
     halves = {name: values.astype(np.float16) for name, values in WEIGHTS.items()}
     model = save(tmp_path / "half.onnx", convolutions(), halves, kind=TensorProto.FLOAT16)
     images = IMAGES.astype(np.float16)
@@ -355,6 +355,39 @@ def test_floats_of_other_types(tmp_path: Path) -> None:
     model = save(tmp_path / "double.onnx", convolutions(), doubles, kind=TensorProto.DOUBLE)
     with pytest.raises(errors.UnsupportedError, match=r"it computes on double, .* convert it to that"):
         triune.quantize(model, calibration=feeds(IMAGES.astype(np.float64)), output=tmp_path / "q.onnx")
+
+
+@pytest.mark.parametrize("opset", [13, 17])
+def test_what_moves_halves_and_normalizes_them_is_on_the_card(tmp_path: Path, opset: int) -> None:
+    """onnxruntime has kernels on float16 for these, and none for products: its own casts would be all over the network."""
+    nodes = [
+        helper.make_node("Cast", ["x"], ["h"], to=TensorProto.FLOAT16),
+        helper.make_node("MatMul", ["h", "a"], ["p"]),
+        helper.make_node("Transpose", ["p"], ["t"], perm=[0, 2, 1]),
+        helper.make_node("Reshape", ["t", "shape"], ["r"]),
+        helper.make_node("LayerNormalization" if opset > 13 else "Relu", ["r", "s"] if opset > 13 else ["r"], ["n"]),
+        helper.make_node("Constant", [], ["half"], value=numpy_helper.from_array(np.array(0.5, np.float16))),
+        helper.make_node("Mul", ["n", "half"], ["m"]),
+        helper.make_node("MatMul", ["m", "b"], ["y"]),
+    ]
+    weights = {name: RANDOM.normal(0, 0.3, (16, 16)).astype(np.float16) for name in "ab"}
+    weights |= {"s": np.ones(16, np.float16), "shape": np.array([1, 16, 16])}
+    model = save(tmp_path / "half.onnx", nodes, weights, shapes={"x": [1, 16, 16]}, opset=opset)
+    loaded = onnx.load(model)
+    loaded.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT16
+    loaded.graph.value_info.append(helper.make_tensor_value_info("n", TensorProto.FLOAT16, [1, 16, 16]))
+    onnx.save(loaded, model)
+    samples = RANDOM.standard_normal((8, 16, 16)).astype(np.float32)
+    result = triune.quantize(model, calibration=feeds(samples), output=tmp_path / "q.onnx")
+    assert result.checks[0].sqnr > 28
+    report = triune.compile(result.path, output=tmp_path / "package", target="metis").report
+    assert report.segments == 1
+    assert {operator.op for operator in report.stayed} <= {"Cast"}
+    wanted, found = (
+        onnxruntime.InferenceSession(each).run(["y"], {"x": samples[:1]})[0] for each in (model, result.path)
+    )
+    assert found.dtype == wanted.dtype == np.float16
+    assert check_outputs([{"y": wanted}], [{"y": found}], ["y"])[0].sqnr > 28
 
 
 def test_what_stays_in_float_for_its_type(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ def prepare(source: Path, scratch: Path, outputs: Sequence[str] = ()) -> Any:
     if any(entry.domain in _ONNX and entry.version < least for entry in model.opset_import):
         model = onnx.version_converter.convert_version(model, least)
     _lower(model)
+    _widen(model)
     if "GroupNormalization" in kinds:
         # The pass would spell it out.
         model = onnx.shape_inference.infer_shapes(model)
@@ -131,6 +132,66 @@ def _lower(model: Any) -> None:
         for entry in entries:
             if entry.domain in _ONNX:
                 entry.version = min(entry.version, max(since))
+
+
+def _widen(model: Any) -> None:
+    """Let a model compute on float32 where it does on float16; inputs and outputs stay what they are.
+
+    onnxruntime does so operator by operator, and leaves float16 to what only moves values and to normalizations.
+    """
+    from onnx import TensorProto, helper, numpy_helper
+
+    half, single = TensorProto.FLOAT16, TensorProto.FLOAT
+
+    def tensor(values: Any) -> None:
+        if values.data_type == half:
+            values.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(values).astype(np.float32), values.name))
+
+    graph = model.graph
+    nodes = [*_all_nodes(graph.node), *(each for function in model.functions for each in _all_nodes(function.node))]
+    inner = [each for node in nodes for entry in node.attribute for each in (entry.g, *entry.graphs)]
+    for own in (graph, *inner):
+        for each in own.initializer:
+            tensor(each)
+        values = [*own.value_info, *(() if own is graph else (*own.input, *own.output))]
+        for value in values:
+            if value.type.tensor_type.elem_type == half:
+                value.type.tensor_type.elem_type = single
+    for node in nodes:
+        for entry in node.attribute:
+            tensor(entry.t)
+            if entry.name in ("dtype", "to") and entry.i == half:
+                entry.i = single
+    taken = tensor_names(graph)
+    there = {each.name for each in graph.initializer}
+    inside = [value for own in inner for value in own.output]
+
+    def rename_reads(name: str, other: str) -> None:
+        for node in nodes:
+            node.input[:] = [other if each == name else each for each in node.input]
+        for value in inside:
+            value.name = other if value.name == name else value.name
+
+    casts = []
+    for value in graph.input:
+        if value.type.tensor_type.elem_type != half:
+            continue
+        if value.name in there:
+            value.type.tensor_type.elem_type = single
+            continue
+        wide = unused(f"{value.name}_wide", taken)
+        rename_reads(value.name, wide)
+        casts.append(helper.make_node("Cast", [value.name], [wide], to=single))
+    for at, cast in enumerate(casts):
+        graph.node.insert(at, cast)
+    made = {name: node for node in graph.node for name in node.output}
+    for value in graph.output:
+        if value.type.tensor_type.elem_type == half and value.name in made:
+            wide = unused(f"{value.name}_wide", taken)
+            maker = made[value.name]
+            maker.output[:] = [wide if name == value.name else name for name in maker.output]
+            rename_reads(value.name, wide)
+            graph.node.append(helper.make_node("Cast", [wide], [value.name], to=half))
 
 
 def _all_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
