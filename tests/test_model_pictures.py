@@ -437,6 +437,8 @@ def test_bytes_on_a_card(tmp_path: Path, scans: Path, capsys: pytest.CaptureFixt
         assert main(["run", str(path), "--input", str(scans)]) == 0
         said.append(capsys.readouterr().out)
     assert said[0] == said[1]
+    assert main(["run", str(quantized), "--input", str(scans), "--mean", "9"]) == 1
+    assert "--scale: pixels become -9 to 246, but input 'image' has uint8" in capsys.readouterr().err
 
 
 def test_icraft_rounds_no_pixels(tmp_path: Path) -> None:
@@ -570,6 +572,32 @@ def test_what_is_no_answer_is_said() -> None:
         Reader(as_yolov8(), FRAME, tuple("abcde"))
     with pytest.raises(ArgumentError, match="boxes: expected one or two of the outputs out"):
         Reader(as_yolov8(), FRAME, (), boxes="no")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("logits", r"expected 'logits' to have an axis of boxes and one of what each has, got shape \(1, 1000\)"),
+        ("map", r"expected 'map' to have an axis of boxes"),
+        ("boxes", r"expected four numbers and scores for each box in 'boxes', got shape \(1, 30, 4\)"),
+        (
+            "scores,boxes",
+            r"expected four numbers for each box in 'scores', and scores in 'boxes', got shapes \(1, 30, 3\) and",
+        ),
+        ("boxes,others", r"got shapes \(1, 30, 4\) and \(1, 20, 3\)"),
+    ],
+)
+def test_outputs_that_hold_no_boxes(spec: str, message: str) -> None:
+    shapes = {"logits": (1, 1000), "map": (1, 3, 9, 9), "boxes": (1, 30, 4), "scores": (1, 30, 3), "others": (1, 20, 3)}
+    with pytest.raises(ArgumentError, match=f"boxes: .*{message}"):
+        Reader({name: np.ones(shape, np.float32) for name, shape in shapes.items()}, FRAME, (), boxes=spec)
+
+
+def test_boxes_after_suppression_by_name() -> None:
+    """What the output is called does not make classes of the last two columns."""
+    rows = np.array([[[10, 10, 50, 40, 0.9, 2], [5, 5, 20, 20, 0.7, 0]]], np.float32)
+    reader = Reader({"out": rows}, FRAME, (), boxes="out")
+    assert reader.said == "boxes: left, top, right, bottom, score and class in 'out'"
 
 
 def test_drawings() -> None:

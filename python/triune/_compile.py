@@ -18,7 +18,7 @@ from triune import _native
 from triune._detpost import DetPost, put_detpost
 from triune._files import scratch
 from triune._kinds import ONNX, misread
-from triune._model_info import Inputs, ModelInfo, described
+from triune._model_info import Inputs, ModelInfo, described, names_of
 from triune._report import Compilation, CompileReport
 from triune._session import Feeds
 from triune._targets import target_of
@@ -128,7 +128,7 @@ def compile(
         bits=bits,
         quantization=quantization,
         tell=tell,
-        info=ModelInfo(preprocess, tuple(labels)).over(stored),
+        info=ModelInfo(preprocess, names_of(labels)).over(stored),
         inputs=inputs,
         asked="" if preprocess is None else "preprocess",
         input_format=input_format,
@@ -192,6 +192,8 @@ def build(
         raise ArgumentError("target: packages are for cards; on this machine's CPU, triune.Session runs the ONNX file")
     if format not in FORMATS:
         raise ArgumentError(f"format: expected one of {', '.join(FORMATS)}, got '{format}'")
+    if batch < 1:
+        raise ArgumentError(f"batch: expected a number of images from 1 on, got {batch}")
     if format == "icraft" and batch != 1:
         raise ArgumentError(f"batch: Icraft's networks have one image per run, got {batch}")
     said = info or ModelInfo()
@@ -232,6 +234,12 @@ def build(
     if taken:
         raise FileError(f"{folder}: expected a directory for the package, got a file")
 
+    for item, _, shape in inputs or ():
+        if 0 in shape:
+            raise ArgumentError(
+                f"input {item!r}: its shape in the model is ({', '.join(map(str, shape))}), which has no elements; export the "
+                "model with a batch of 1, or an open one"
+            )
     if inputs is not None and calibration is None:
         said.check(inputs, asked)
     # ImageMake takes the picture; nothing is put in front of the graph then.

@@ -113,7 +113,7 @@ def find_box_outputs(outputs: Mapping[str, Array], spec: str | None = None) -> B
 
     `spec` is the name of one output with both, or those of two, with a comma between: boxes, scores; or ``none``.
 
-    Raises ArgumentError if there is no such output.
+    Raises ArgumentError if there is no such output, or it is of another form.
     """
     if spec == "none":
         return None
@@ -122,6 +122,7 @@ def find_box_outputs(outputs: Mapping[str, Array], spec: str | None = None) -> B
         unknown = [name for name in names if name not in outputs]
         if unknown or len(names) > 2:
             raise ArgumentError(f"boxes: expected one or two of the outputs {', '.join(outputs)}, got {spec!r}")
+        _check_forms(names[0], names[-1], outputs)
         return _described(names[0], names[-1], outputs)
     wide = {name: array for name, array in outputs.items() if array.dtype.kind == "f" and array.ndim == 3}
     rows = {name: rows_of(array) for name, array in wide.items()}
@@ -140,6 +141,26 @@ def find_box_outputs(outputs: Mapping[str, Array], spec: str | None = None) -> B
         if found.shape[2] > 4 and found.shape[1] > 4 * found.shape[2] and _probabilities(found[..., 4:]):
             return _described(name, name, outputs)
     return None
+
+
+def _check_forms(boxes: str, scores: str, outputs: Mapping[str, Array]) -> None:
+    for name in (boxes, scores):
+        shape = outputs[name].shape
+        # Of two axes one may be that of images, and then there are no boxes.
+        if len(shape) not in (2, 3) or (len(shape) == 2 and 1 in shape) or outputs[name].dtype.kind not in "fiu":
+            raise ArgumentError(
+                f"boxes: expected {name!r} to have an axis of boxes and one of what each has, got shape {shape}"
+            )
+    sizes = [rows_of(outputs[name]).shape[1:] for name in (boxes, scores)]
+    if boxes == scores and sizes[0][1] < 5:
+        raise ArgumentError(
+            f"boxes: expected four numbers and scores for each box in {boxes!r}, got shape {outputs[boxes].shape}"
+        )
+    if boxes != scores and (sizes[0][1] != 4 or sizes[0][0] != sizes[1][0]):
+        shapes = " and ".join(str(outputs[name].shape) for name in (boxes, scores))
+        raise ArgumentError(
+            f"boxes: expected four numbers for each box in {boxes!r}, and scores in {scores!r}, got shapes {shapes}"
+        )
 
 
 def _described(boxes: str, scores: str, outputs: Mapping[str, Array]) -> BoxOutputs:

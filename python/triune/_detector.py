@@ -161,10 +161,9 @@ def _class_count(outputs: Mapping[str, Array], found: BoxOutputs) -> int:
 
 
 def _family(outputs: Mapping[str, Array], labels: int, spec: str | None) -> _Family | None:
-    if spec is None:
-        for name, array in outputs.items():
-            if _is_suppressed(array):
-                return _Family(f"left, top, right, bottom, score and class in {name!r}", None, name)
+    for name, array in outputs.items():
+        if spec in (None, name) and _is_suppressed(array):
+            return _Family(f"left, top, right, bottom, score and class in {name!r}", None, name)
     found = find_box_outputs(outputs, spec)
     if found is None:
         return None

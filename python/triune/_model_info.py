@@ -18,7 +18,17 @@ from triune.errors import ArgumentError, Error
 if TYPE_CHECKING:
     from triune.batch import Preprocess
 
-__all__ = ["FILE", "Inputs", "ModelInfo", "check_images", "check_labels", "described", "labels_of", "other_count"]
+__all__ = [
+    "FILE",
+    "Inputs",
+    "ModelInfo",
+    "check_images",
+    "check_labels",
+    "described",
+    "labels_of",
+    "names_of",
+    "other_count",
+]
 
 Inputs = Sequence[tuple[str, str, Sequence[int | str]]]
 """Name, dtype and shape of each input of a model; open extents have names."""
@@ -179,6 +189,14 @@ def check_images(asked: str, inputs: Inputs, how: Preprocess | None) -> None:
             return
         why = f"input {name!r} is {dtype} ({', '.join(map(str, shape))})"
     raise ArgumentError(short(f"{asked}: the model takes no images{' of yuyv' if pairs else ''}: {why}"))
+
+
+def names_of(labels: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of classes that a caller gives. Raises ArgumentError for what are none, such as one str."""
+    names = () if isinstance(labels, str) else tuple(labels)
+    if isinstance(labels, str) or not all(isinstance(name, str) for name in names):
+        raise ArgumentError(f"labels: expected a sequence of str, one for each class, got {short(repr(labels))}")
+    return names
 
 
 def labels_of(path: Path) -> tuple[str, ...]:

@@ -55,6 +55,34 @@ def test_wrong_samples(tmp_path: Path, samples: Any, message: str) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch": -1}, "batch: expected a number of images from 1 on, got -1"),
+        ({"labels": "abc"}, "labels: expected a sequence of str, one for each class, got 'abc'"),
+        ({"labels": [1, 2]}, "labels: expected a sequence of str"),
+    ],
+)
+def test_wrong_options(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(errors.ArgumentError, match=message):
+        triune.compile(DIGITS_INT8, output=tmp_path / "out", **options)
+    with pytest.raises(errors.ArgumentError, match="bound: expected a number of dB, got nan"):
+        triune.quantize(
+            DIGITS_F32, calibration=[{"image": SCAN}], output=tmp_path / "q", mixed="float", bound=float("nan")
+        )
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_of_no_images(tmp_path: Path) -> None:
+    model = onnx.load(DIGITS_INT8)
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 0
+    onnx.save(model, tmp_path / "none.onnx")
+    with pytest.raises(
+        errors.ArgumentError, match=r"input 'image': its shape in the model is \(0, 1, 8, 8\), which has no"
+    ):
+        triune.compile(tmp_path / "none.onnx", output=tmp_path / "out")
+
+
 def test_values_that_overflow(tmp_path: Path) -> None:
     with pytest.raises(errors.UnsupportedError, match="becomes infinite or NaN with these samples") as raised:
         triune.compile(DIGITS_F32, output=tmp_path / "out", calibration=[{"image": SCAN * np.float32(1e38)}])
@@ -159,6 +187,10 @@ def test_silence_is_left_as_it_was(tmp_path: Path, caplog: pytest.LogCaptureFixt
         ("image", ["--mean", "1", "2"], "--mean: expected 1 value for input 'image', got 2"),
         ("no", [], "calibration: there is no such file"),
         ("npy", [], r"sample 1: input 'image': expected shape (N, 1, 8, 8), got (1, 3)"),
+        ("flat", [], "expected shape (N, 1, 8, 8), got (1, 8, 8); a file's samples lie along its first axis"),
+        ("image", ["--part", "0.5"], "--part: changes nothing with --resize stretch; it is for --resize center-crop"),
+        ("image", ["--resize", "crop", "--fill", "9"], "--fill: changes nothing with --resize center-crop; it is for"),
+        ("image", ["--corner"], "--corner: changes nothing with --resize stretch; it is for --resize letterbox"),
     ],
 )
 def test_errors_on_the_command_line(
@@ -174,6 +206,9 @@ def test_errors_on_the_command_line(
     if make == "npy":
         source = tmp_path / "calibration.npy"
         np.save(source, np.zeros((2, 3), np.float32))
+    if make == "flat":
+        source = tmp_path / "calibration.npy"
+        np.save(source, SCAN[0])
     command = ["compile", str(DIGITS_F32), "-o", str(tmp_path / "out"), "--calibrate", str(source), *arguments]
     assert main(command) == 1
     err = capsys.readouterr().err
@@ -181,6 +216,21 @@ def test_errors_on_the_command_line(
     assert err.count("\n") == 1
     assert message in err
     assert "triune-" not in err.replace(str(tmp_path), ""), "no names of temporary files"
+
+
+def test_the_float_model_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also by another name of it; a file of before that is something else may be."""
+    model, link, other = (tmp_path / name for name in ("float.onnx", "link.onnx", "other.onnx"))
+    model.write_bytes(DIGITS_F32.read_bytes())
+    link.symlink_to(model)
+    other.write_bytes(b"old")
+    np.save(tmp_path / "scans.npy", SCAN)
+    command = ["quantize", str(model), "--calibrate", str(tmp_path / "scans.npy"), "-o"]
+    for target in (model, link):
+        assert main([*command, str(target)]) == 1
+        assert f"{target}: is the float model itself" in capsys.readouterr().err
+        assert model.read_bytes() == DIGITS_F32.read_bytes()
+    assert main([*command, str(other)]) == 0
 
 
 def test_calibration_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

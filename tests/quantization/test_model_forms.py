@@ -18,6 +18,7 @@ from triune import errors
 from triune.cli import main
 from triune.quantization import _prepare, _quantize
 from triune.quantization._check import check_outputs
+from triune.quantization._statistics import session
 
 RANDOM = np.random.default_rng(5)
 WEIGHTS = {
@@ -206,6 +207,100 @@ def test_normalizations_are_integer_operators(tmp_path: Path, kind: str, opset: 
     np.testing.assert_array_equal(on_card, on_cpu)
 
 
+@pytest.mark.parametrize("shape", [[1, 8, 6, 5], [1, 8, 40]])
+@pytest.mark.parametrize(
+    ("kind", "opset"), [("instance", 13), ("instance", 17), ("group", 18), ("group", 21), ("plain", 17)]
+)
+def test_normalizations_over_places_are_integer_operators(
+    tmp_path: Path, kind: str, opset: int, shape: list[int]
+) -> None:
+    """As style transfer and diffusion have them: what is computed is the same, all of it on the card."""
+    parameters = {"s": RANDOM.uniform(0.5, 1.5, 8).astype(np.float32), "t": RANDOM.normal(0, 0.3, 8).astype(np.float32)}
+    if kind == "plain":
+        parameters = {"s": np.ones(8, np.float32), "t": np.zeros(8, np.float32)}
+    attributes: dict[str, Any] = {"epsilon": 1e-4}
+    if kind == "group":
+        attributes["num_groups"] = 2
+        if opset < 21:
+            parameters = {name: values[:2] for name, values in parameters.items()}
+    operator = "GroupNormalization" if kind == "group" else "InstanceNormalization"
+    nodes = [
+        helper.make_node("Conv", ["x", "a"], ["p"]),
+        helper.make_node(operator, ["p", "s", "t"], ["n"], name="normal", **attributes),
+        helper.make_node("Conv", ["n", "b"], ["y"]),
+    ]
+    places = [1] * (len(shape) - 2)
+    weights = parameters | {name: RANDOM.normal(0, 0.4, (8, 8, *places)).astype(np.float32) for name in "ab"}
+    model = save(tmp_path / "float.onnx", nodes, weights, shapes={"x": shape, "y": shape}, opset=opset)
+    samples = RANDOM.standard_normal((8, *shape[1:])).astype(np.float32)
+    samples *= RANDOM.uniform(0.5, 2, (8, 8, *places)).astype(np.float32)
+    result = triune.quantize(model, calibration=feeds(samples), output=tmp_path / "q.onnx")
+    assert result.kept_float == {}
+    assert result.checks[0].sqnr > 25
+    report = triune.compile(result.path, output=tmp_path / "package", target="metis").report
+    assert (report.segments, report.stayed) == (1, ())
+    prepared = _prepare.prepare(model, tmp_path)
+    (wanted,), (found,) = (session(each).run(["y"], {"x": samples[:1]}) for each in (onnx.load(model), prepared))
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-4)
+
+
+def test_rows_that_a_choice_puts_in_order(tmp_path: Path) -> None:
+    """Noise turns their order round, which is no fault of a layer: what is in front of the choice is to be looked at."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["c", "v"], ["d"]),
+        helper.make_node("Reshape", ["d", "rows"], ["scores"]),
+        helper.make_node("TopK", ["scores", "most"], ["best", "places"], name="choice"),
+        helper.make_node("Cast", ["places"], ["y"], to=TensorProto.FLOAT),
+    ]
+    shapes: dict[str, list[int] | None] = {"y": [1, 100]}
+    weights = WEIGHTS | {"rows": np.array([1, -1]), "most": np.array([100])}
+    model = save(tmp_path / "float.onnx", nodes, weights, shapes=shapes)
+    with pytest.warns(
+        errors.QuantizationWarning, match=r"order that node 'choice' \(TopK\) chooses.*--outputs scores ends"
+    ):
+        triune.quantize(model, calibration=feeds(IMAGES), output=tmp_path / "q.onnx")
+
+
+def test_constants_that_onnxruntime_makes_again(tmp_path: Path) -> None:
+    """Its passes make products of sums of a text network twice, with constants of the same names."""
+    sizes = {"q": (8, 8), "k": (8, 8), "v": (8, 8), "o": (8, 8), "up": (8, 16), "down": (16, 8)}
+    weights = {name: RANDOM.normal(0, 0.4, size).astype(np.float32) for name, size in sizes.items()}
+    weights |= {f"{name}_bias": RANDOM.normal(0, 0.1, size[1]).astype(np.float32) for name, size in sizes.items()}
+    weights |= {"ones": np.ones(8, np.float32), "root": np.array(2, np.float32)}
+    weights |= {"split": np.array([1, 6, 2, 4]), "joined": np.array([1, 6, 8])}
+
+    def linear(x: str, name: str) -> list[Any]:
+        product = helper.make_node("MatMul", [x, name], [f"{name}_product"])
+        return [product, helper.make_node("Add", [f"{name}_bias", f"{name}_product"], [f"{name}_out"])]
+
+    nodes = [helper.make_node("LayerNormalization", ["x", "ones"], ["normal"])]
+    for name, order in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
+        nodes += linear("normal", name)
+        nodes.append(helper.make_node("Reshape", [f"{name}_out", "split"], [f"{name}_split"]))
+        nodes.append(helper.make_node("Transpose", [f"{name}_split"], [f"{name}_heads"], perm=order))
+    nodes += [
+        helper.make_node("MatMul", ["q_heads", "k_heads"], ["products"]),
+        helper.make_node("Div", ["products", "root"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["shares"]),
+        helper.make_node("MatMul", ["shares", "v_heads"], ["mixed"]),
+        helper.make_node("Transpose", ["mixed"], ["rows"], perm=[0, 2, 1, 3]),
+        helper.make_node("Reshape", ["rows", "joined"], ["whole"]),
+        *linear("whole", "o"),
+        helper.make_node("Add", ["o_out", "normal"], ["sum"]),
+        helper.make_node("LayerNormalization", ["sum", "ones"], ["normal2"]),
+        *linear("normal2", "up"),
+        helper.make_node("Relu", ["up_out"], ["positive"]),
+        *linear("positive", "down"),
+        helper.make_node("Identity", ["down_out"], ["y"]),
+    ]
+    model = save(tmp_path / "float.onnx", nodes, weights, shapes={"x": [1, 6, 8]})
+    samples = [{"x": RANDOM.standard_normal((1, 6, 8)).astype(np.float32)} for _ in range(8)]
+    result = triune.quantize(model, calibration=samples, output=tmp_path / "int8.onnx")
+    assert result.checks[0].sqnr > 20
+    onnxruntime.InferenceSession(result.path.read_bytes())
+
+
 def test_what_follows_an_operator_of_onnxruntime_is_quantized(tmp_path: Path) -> None:
     """The types behind an operator of another domain are known as well."""
     nodes = convolutions()
@@ -245,7 +340,7 @@ def test_names_that_unnamed_operators_would_get(tmp_path: Path) -> None:
 
 
 def test_floats_of_other_types(tmp_path: Path) -> None:
-    """Of float16, onnxruntime makes float32, and inputs and outputs stay; of double nobody makes anything, and that is said."""
+    """Of float16 becomes float32, and inputs and outputs stay; of double nobody makes anything, and that is said."""
     halves = {name: values.astype(np.float16) for name, values in WEIGHTS.items()}
     model = save(tmp_path / "half.onnx", convolutions(), halves, kind=TensorProto.FLOAT16)
     images = IMAGES.astype(np.float16)
@@ -260,6 +355,39 @@ def test_floats_of_other_types(tmp_path: Path) -> None:
     model = save(tmp_path / "double.onnx", convolutions(), doubles, kind=TensorProto.DOUBLE)
     with pytest.raises(errors.UnsupportedError, match=r"it computes on double, .* convert it to that"):
         triune.quantize(model, calibration=feeds(IMAGES.astype(np.float64)), output=tmp_path / "q.onnx")
+
+
+@pytest.mark.parametrize("opset", [13, 17])
+def test_what_moves_halves_and_normalizes_them_is_on_the_card(tmp_path: Path, opset: int) -> None:
+    """onnxruntime has kernels on float16 for these, and none for products: its own casts would be all over the network."""
+    nodes = [
+        helper.make_node("Cast", ["x"], ["h"], to=TensorProto.FLOAT16),
+        helper.make_node("MatMul", ["h", "a"], ["p"]),
+        helper.make_node("Transpose", ["p"], ["t"], perm=[0, 2, 1]),
+        helper.make_node("Reshape", ["t", "shape"], ["r"]),
+        helper.make_node("LayerNormalization" if opset > 13 else "Relu", ["r", "s"] if opset > 13 else ["r"], ["n"]),
+        helper.make_node("Constant", [], ["half"], value=numpy_helper.from_array(np.array(0.5, np.float16))),
+        helper.make_node("Mul", ["n", "half"], ["m"]),
+        helper.make_node("MatMul", ["m", "b"], ["y"]),
+    ]
+    weights = {name: RANDOM.normal(0, 0.3, (16, 16)).astype(np.float16) for name in "ab"}
+    weights |= {"s": np.ones(16, np.float16), "shape": np.array([1, 16, 16])}
+    model = save(tmp_path / "half.onnx", nodes, weights, shapes={"x": [1, 16, 16]}, opset=opset)
+    loaded = onnx.load(model)
+    loaded.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT16
+    loaded.graph.value_info.append(helper.make_tensor_value_info("n", TensorProto.FLOAT16, [1, 16, 16]))
+    onnx.save(loaded, model)
+    samples = RANDOM.standard_normal((8, 16, 16)).astype(np.float32)
+    result = triune.quantize(model, calibration=feeds(samples), output=tmp_path / "q.onnx")
+    assert result.checks[0].sqnr > 28
+    report = triune.compile(result.path, output=tmp_path / "package", target="metis").report
+    assert report.segments == 1
+    assert {operator.op for operator in report.stayed} <= {"Cast"}
+    wanted, found = (
+        onnxruntime.InferenceSession(each).run(["y"], {"x": samples[:1]})[0] for each in (model, result.path)
+    )
+    assert found.dtype == wanted.dtype == np.float16
+    assert check_outputs([{"y": wanted}], [{"y": found}], ["y"])[0].sqnr > 28
 
 
 def test_what_stays_in_float_for_its_type(tmp_path: Path) -> None:

@@ -478,7 +478,7 @@ def _tables(how: Preprocess, frame: Frame) -> npt.NDArray[Any]:
         limits = np.iinfo(frame.dtype)
         if tables.min() < limits.min or tables.max() > limits.max:
             raise ArgumentError(
-                f"preprocess: pixels become {tables.min():g} to {tables.max():g}, but input {frame.name!r} has {frame.dtype}; "
+                f"scale: pixels become {tables.min():g} to {tables.max():g}, but input {frame.name!r} has {frame.dtype}; "
                 "change scale, mean or std"
             )
     result = np.ascontiguousarray(tables.astype(frame.dtype))

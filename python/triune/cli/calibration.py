@@ -176,7 +176,12 @@ class Calibration:
 
     def _check(self, sample: dict[str, Tensor], where: str) -> None:
         for expected in self._expected:
-            expected.check(where, sample[expected.name])
+            try:
+                expected.check(where, sample[expected.name])
+            except ValueError as error:
+                if expected.shape is not None and sample[expected.name].ndim == len(expected.shape) - 1:
+                    raise ValueError(f"{error}; a file's samples lie along its first axis") from None
+                raise
         found = uniform(sample)
         if found is not None:
             value: Any = found[1]

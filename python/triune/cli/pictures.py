@@ -11,8 +11,9 @@ from typing import Any
 from triune._kinds import ONNX, PACKAGE, kind_of
 from triune._model_info import Inputs, ModelInfo, check_images, labels_of
 from triune.batch import Preprocess
-from triune.batch._pictures import FORMATS
+from triune.batch._pictures import FORMATS, Fit
 from triune.cli.arguments import finite, nonzero, ratio
+from triune.errors import ArgumentError
 
 __all__ = [
     "add_image_options",
@@ -24,7 +25,7 @@ __all__ = [
     "unused_image_options",
 ]
 
-_FITS = {"stretch": "stretch", "letterbox": "pad", "center-crop": "crop", "pad": "pad", "crop": "crop"}
+_FITS: dict[str, Fit] = {"stretch": "stretch", "letterbox": "pad", "center-crop": "crop", "pad": "pad", "crop": "crop"}
 
 _OPTIONS = ("color", "scale", "mean", "std", "resize", "part", "fill", "corner")
 
@@ -80,6 +81,10 @@ def add_info_options(images: argparse._ArgumentGroup) -> None:
     )
 
 
+_FOR_FITS: dict[str, Fit] = {"part": "crop", "fill": "pad", "corner": "pad"}
+"""Options that are for one way to fit pictures alone."""
+
+
 def stored_info(path: Path) -> ModelInfo:
     """Return what a model or package says of its pictures and classes. Raises ArgumentError if that is damaged."""
     kind = kind_of(path)
@@ -117,13 +122,17 @@ def unused_image_options(options: argparse.Namespace, *, pictures: bool) -> str:
 def chosen(options: argparse.Namespace, stored: ModelInfo, inputs: Inputs) -> Preprocess:
     """Return how images become inputs: as the options say, else as the model does, else as is usual for its type.
 
-    Raises ArgumentError where there are such options for a model that takes no images.
+    Raises ArgumentError where there are such options for a model that takes no images, or one changes nothing.
     """
     if given := _given_options(options):
         check_images(given, inputs, stored.preprocess)
     usual = Preprocess.default(inputs[0][1]) if inputs else Preprocess()
-    how = Preprocess.imagenet() if _imagenet(options) else stored.preprocess or usual
-    return replace(how, **_given(options))
+    how = replace(Preprocess.imagenet() if _imagenet(options) else stored.preprocess or usual, **_given(options))
+    for name, fit in _FOR_FITS.items():
+        if getattr(options, name, None) and how.fit != fit:
+            word, wanted = (next(word for word, each in _FITS.items() if each == found) for found in (how.fit, fit))
+            raise ArgumentError(f"--{name}: changes nothing with --resize {word}; it is for --resize {wanted}")
+    return how
 
 
 def options_of(how: Preprocess) -> str:

@@ -89,7 +89,6 @@ _COMPUTED = {
     "GlobalAveragePool",
     "HardSigmoid",
     "HardSwish",
-    "InstanceNormalization",
     "LayerNormalization",
     "LeakyRelu",
     "Mish",

@@ -18,11 +18,16 @@ __all__ = ["prepare"]
 _OPSET = 13
 """The first operator set with a scale per channel."""
 
+_ROWS_OPSET = 17
+"""The first operator set with normalizations of rows."""
+
 _ONNX = ("", "ai.onnx")
 """ONNX's own domain, as it is spelled."""
 
 _IR_VERSION = 4
 """The first version of files whose initializers need not be inputs."""
+
+_OF_PLACES = {"GroupNormalization", "InstanceNormalization"}
 
 _TENSOR = re.compile(r"tensor\((\w+)\)")
 
@@ -42,13 +47,20 @@ def prepare(source: Path, scratch: Path, outputs: Sequence[str] = ()) -> Any:
 
     files = [scratch / name for name in ("model.onnx", "prepared.onnx")]
     model = onnx.load(source)
-    old = any(entry.domain in ("", "ai.onnx") and entry.version < _OPSET for entry in model.opset_import)
-    if old:
-        model = onnx.version_converter.convert_version(model, _OPSET)
+    kinds = {node.op_type for node in model.graph.node if node.domain in _ONNX}
+    least = _ROWS_OPSET if "InstanceNormalization" in kinds else _OPSET
+    if any(entry.domain in _ONNX and entry.version < least for entry in model.opset_import):
+        model = onnx.version_converter.convert_version(model, least)
     _lower(model)
+    _widen(model)
+    if "GroupNormalization" in kinds:
+        # The pass would spell it out.
+        model = onnx.shape_inference.infer_shapes(model)
+        _normalize_rows(model)
     if outputs:
         extract_outputs(model, outputs)
     constants = {tensor.name for tensor in model.graph.initializer}
+    there = tensor_names(model.graph)
     # Files of before list constants as inputs, too, which nothing may be folded into then.
     listed = [value for value in model.graph.input if value.name in constants]
     for value in listed:
@@ -66,14 +78,33 @@ def prepare(source: Path, scratch: Path, outputs: Sequence[str] = ()) -> Any:
     quant_pre_process(str(files[0]), str(files[1]), skip_symbolic_shape=True)
     prepared = onnx.load(files[1])
     prepared.ir_version = max(prepared.ir_version, _IR_VERSION)
+    _rename_constants(prepared, there)
     _find_types(prepared)
     _fold_casts(prepared)
     _plain_gemms(prepared)
+    _normalize_rows(prepared)
     names = {node.name for node in prepared.graph.node}
     for index, node in enumerate(prepared.graph.node):
         # Everything that is said of a node says its name.
         node.name = node.name or unused(f"{node.op_type}_{index}", names)
     return prepared
+
+
+def _rename_constants(model: Any, there: set[str]) -> None:
+    """Give constants that onnxruntime's passes made other names: opening a model, it makes the same ones again, and refuses it if
+    it has them (`MatMulAddFusion`). `there` are the tensors of before.
+    """
+    graph = model.graph
+    taken = tensor_names(graph)
+    made = {
+        tensor.name: unused(f"prepared_{tensor.name}", taken)
+        for tensor in graph.initializer
+        if tensor.name not in there
+    }
+    for value in (*graph.initializer, *graph.value_info):
+        value.name = made.get(value.name, value.name)
+    for node in graph.node:
+        node.input[:] = [made.get(name, name) for name in node.input]
 
 
 def _lower(model: Any) -> None:
@@ -101,6 +132,66 @@ def _lower(model: Any) -> None:
         for entry in entries:
             if entry.domain in _ONNX:
                 entry.version = min(entry.version, max(since))
+
+
+def _widen(model: Any) -> None:
+    """Let a model compute on float32 where it does on float16; inputs and outputs stay what they are.
+
+    onnxruntime does so operator by operator, and leaves float16 to what only moves values and to normalizations.
+    """
+    from onnx import TensorProto, helper, numpy_helper
+
+    half, single = TensorProto.FLOAT16, TensorProto.FLOAT
+
+    def tensor(values: Any) -> None:
+        if values.data_type == half:
+            values.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(values).astype(np.float32), values.name))
+
+    graph = model.graph
+    nodes = [*_all_nodes(graph.node), *(each for function in model.functions for each in _all_nodes(function.node))]
+    inner = [each for node in nodes for entry in node.attribute for each in (entry.g, *entry.graphs)]
+    for own in (graph, *inner):
+        for each in own.initializer:
+            tensor(each)
+        values = [*own.value_info, *(() if own is graph else (*own.input, *own.output))]
+        for value in values:
+            if value.type.tensor_type.elem_type == half:
+                value.type.tensor_type.elem_type = single
+    for node in nodes:
+        for entry in node.attribute:
+            tensor(entry.t)
+            if entry.name in ("dtype", "to") and entry.i == half:
+                entry.i = single
+    taken = tensor_names(graph)
+    there = {each.name for each in graph.initializer}
+    inside = [value for own in inner for value in own.output]
+
+    def rename_reads(name: str, other: str) -> None:
+        for node in nodes:
+            node.input[:] = [other if each == name else each for each in node.input]
+        for value in inside:
+            value.name = other if value.name == name else value.name
+
+    casts = []
+    for value in graph.input:
+        if value.type.tensor_type.elem_type != half:
+            continue
+        if value.name in there:
+            value.type.tensor_type.elem_type = single
+            continue
+        wide = unused(f"{value.name}_wide", taken)
+        rename_reads(value.name, wide)
+        casts.append(helper.make_node("Cast", [value.name], [wide], to=single))
+    for at, cast in enumerate(casts):
+        graph.node.insert(at, cast)
+    made = {name: node for node in graph.node for name in node.output}
+    for value in graph.output:
+        if value.type.tensor_type.elem_type == half and value.name in made:
+            wide = unused(f"{value.name}_wide", taken)
+            maker = made[value.name]
+            maker.output[:] = [wide if name == value.name else name for name in maker.output]
+            rename_reads(value.name, wide)
+            graph.node.append(helper.make_node("Cast", [wide], [value.name], to=half))
 
 
 def _all_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
@@ -229,3 +320,61 @@ def _plain_gemms(model: Any) -> None:
             put(node, 1, weight * np.asarray(alpha, weight.dtype))
         for entry in [entry for entry in node.attribute if entry.name in ("alpha", "beta")]:
             node.attribute.remove(entry)
+
+
+def _normalize_rows(model: Any) -> None:
+    """Write normalizations of channels, or groups of them, over all places as ones of rows, which have an integer form."""
+    from onnx import numpy_helper
+
+    graph = model.graph
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    infos = {value.name: value.type.tensor_type for value in (*graph.value_info, *graph.input, *graph.output)}
+    taken = tensor_names(graph)
+    nodes: list[Any] = []
+    for node in graph.node:
+        of_places = node.op_type in _OF_PLACES and node.domain in _ONNX
+        known = infos.get(node.input[0]) if of_places else None
+        scale, bias = (constants.get(name) for name in node.input[1:3]) if of_places else (None, None)
+        dims = [] if known is None else [dim.dim_value for dim in known.shape.dim]
+        if known is None or scale is None or bias is None or len(dims) < 3 or not all(dims[1:]):
+            nodes.append(node)
+        else:
+            nodes += _by_rows(graph, node, (known.elem_type, dims), scale, bias, taken)
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _by_rows(
+    graph: Any, node: Any, known: tuple[int, list[int]], scale: Array, bias: Array, taken: set[str]
+) -> list[Any]:
+    """Return the nodes that a normalization over places becomes; their constants and types go into the graph."""
+    from onnx import helper, numpy_helper
+
+    (kind, dims), epsilon = known, attribute(node, "epsilon", 1e-5)
+    channels = dims[1]
+    groups = attribute(node, "num_groups", channels)
+    rows = [dims[0], groups, int(np.prod(dims[1:])) // groups]
+    ones = np.ones(rows[2], helper.tensor_dtype_to_np_dtype(kind))
+    there, back = (np.array([0, *shape[1:]]) for shape in (rows, dims))
+    steps: list[tuple[str, Array, list[int], dict[str, Any]]] = [
+        ("LayerNormalization", ones, rows, {"axis": -1, "epsilon": epsilon, "name": node.name})
+    ]
+    if dims != rows:
+        steps = [("Reshape", there, rows, {}), *steps, ("Reshape", back, dims, {})]
+    for operator, values, idle in (("Mul", scale, 1), ("Add", bias, 0)):
+        if (values != idle).any():
+            each = np.repeat(values, channels // len(values)).reshape(-1, *[1] * (len(dims) - 2))
+            steps.append((operator, each, dims, {}))
+    made: list[Any] = []
+    value = node.input[0]
+    for operator, values, shape, attributes in steps:
+        constant = unused(f"{node.output[0]}_{operator}_operand", taken)
+        graph.initializer.append(numpy_helper.from_array(values, constant))
+        if len(made) == len(steps) - 1:
+            result = node.output[0]
+        else:
+            result = unused(f"{node.output[0]}_{operator}", taken)
+            graph.value_info.append(helper.make_tensor_value_info(result, kind, [dim or None for dim in shape]))
+        made.append(helper.make_node(operator, [value, constant], [result], **attributes))
+        value = result
+    return made

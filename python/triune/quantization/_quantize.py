@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import re
 import warnings
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from triune._files import FULL, scratch, write_bytes
-from triune._model_info import ModelInfo
+from triune._model_info import ModelInfo, names_of
 from triune._multipliers import use_fixed_multipliers
 from triune._picture_input import put_picture_input
 from triune._session import Feeds
@@ -80,6 +81,8 @@ class QuantizationOptions:
             names = getattr(self, name)
             if isinstance(names, str):
                 raise ArgumentError(f"{name}: expected a sequence of names, got the str {names!r}")
+        if math.isnan(self.bound):
+            raise ArgumentError(f"bound: expected a number of dB, got {self.bound}")
         if self.mixed == "16" and self.act == "s16":
             raise ArgumentError("mixed: with act 's16' all integers have 16 bits already; 'float' is left")
 
@@ -156,10 +159,10 @@ def quantize(
     The result is checked against the float model on some of the samples: an output that is spoiled is told by
     `triune.errors.QuantizationWarning`.
 
-    Raises ValueError if there are no samples, one does not fit the model, or the model is quantized already; `ArgumentError`
-    if `model` is no ONNX model, or an option or a name is wrong; `FileError` if a file cannot be read or written;
-    `UnsupportedError` if the model cannot be quantized; ImportError without the extra ``onnx``. What the iterator of samples
-    raises passes through. Whatever is raised, `output` is as it was.
+    Raises ValueError if there are no samples, one does not fit the model, the model is quantized already, or `output` is the
+    model; `ArgumentError` if `model` is no ONNX model, or an option or a name is wrong; `FileError` if a file cannot be read or
+    written; `UnsupportedError` if the model cannot be quantized; ImportError without the extra ``onnx``. What the iterator of
+    samples raises passes through. Whatever is raised, `output` is as it was.
 
     Examples:
         >>> import triune
@@ -180,7 +183,7 @@ def quantize(
         keep_float=keep_float,
         outputs=outputs,
     )
-    info = ModelInfo(preprocess, tuple(labels)).over(ModelInfo.of_model(Path(model)))
+    info = ModelInfo(preprocess, names_of(labels)).over(ModelInfo.of_model(Path(model)))
     result = quantize_file(
         Path(model),
         Path(output),
@@ -219,6 +222,10 @@ def quantize_file(
         import onnxruntime  # noqa: F401
     except ImportError as error:
         raise ImportError(f"calibration needs the extra 'onnx': pip install 'triune[onnx]' ({error})") from None
+    if target.exists() and source.exists() and target.samefile(source):
+        raise ValueError(
+            f"{target}: is the float model itself, which is needed for other integers; give the result another name"
+        )
     say("preparing")
     model = read(source)
     if any(node.op_type in QUANTIZED for node in model.graph.node):
@@ -307,7 +314,13 @@ class _Work:
             self._equalize(first)
             fed = chain(first, rest)
         tensors = self._layout.tensors(every=self._options.mixed is not None)
-        self._observer = Observer(self.network.model, tensors, self._layout.moments(), histograms=histograms)
+        self._observer = Observer(
+            self.network.model,
+            tensors,
+            self._layout.moments(),
+            histograms=histograms,
+            counts=self._layout.shares.counted,
+        )
         self.count = self._observer.run(fed, self._kept.add)
         self._reference = self._run(session(self.network.model))
 
@@ -422,6 +435,12 @@ class _Work:
         if behind is not None:
             name = network.nodes[behind].name
             return f"let what makes the answer stay in float: --float-from {name} (float_from=[{name!r}] in Python)"
+        chosen = _choice_before(network, output)
+        if chosen is not None:
+            return (
+                f"it is of rows in an order that node {chosen.name!r} ({chosen.op_type}) chooses, which little turns round: "
+                f"`triune compare` matches boxes, and --outputs {chosen.input[0]} ends the model in front, with the rows in place"
+            )
         few = "" if self.count >= 32 else f"give more samples than {self.count}, or "
         return f"{few}let the layers that hurt most stay in float: --mixed (mixed='float' in Python)"
 
@@ -436,6 +455,21 @@ def advice_on(checks: Iterable[OutputCheck], mixed: str | None) -> tuple[str, ..
         for check in checks
         if not check.fault and check.sqnr < _NOISY
     )
+
+
+def _choice_before(network: Network, output: str) -> Any:
+    """Return the first node in the graph that chooses rows by their scores, on the way to an output; None if there is none."""
+    found, left, seen = [], [output], set[str]()
+    while left:
+        name = left.pop()
+        maker = network.makers.get(name)
+        if maker is None or name in seen:
+            continue
+        seen.add(name)
+        if network.nodes[maker].op_type in {"NonMaxSuppression", "TopK"}:
+            found.append(maker)
+        left += [name for name in network.nodes[maker].input if name]
+    return network.nodes[min(found)] if found else None
 
 
 def _decode_before(network: Network, output: str, floats: set[int]) -> int | None:

@@ -125,8 +125,19 @@ class Reservoir:
 class Observer:
     """Runs a float model and watches some of its tensors."""
 
-    def __init__(self, model: Any, tensors: Iterable[str], moments: Mapping[str, int], *, histograms: bool) -> None:
-        """Watch the ranges of `tensors`, and the channels of those in `moments` along their axes."""
+    def __init__(
+        self,
+        model: Any,
+        tensors: Iterable[str],
+        moments: Mapping[str, int],
+        *,
+        histograms: bool,
+        counts: Callable[[str, Array], Array] = lambda _, values: values,
+    ) -> None:
+        """Watch the ranges of `tensors`, and the channels of those in `moments` along their axes.
+
+        `counts` makes of a tensor's name and its values what its range has to hold.
+        """
         self.distributions = {name: Distribution() for name in tensors}
         self.moments = {name: Moments(axis) for name, axis in moments.items()}
         self._names = list(dict.fromkeys([*self.distributions, *self.moments]))
@@ -134,6 +145,7 @@ class Observer:
         self._made = [name for name in self._names if name not in inputs]
         self._session = session(with_outputs(model, self._made))
         self._histograms = histograms
+        self._counts = counts
 
     def run(self, samples: Iterable[dict[str, Array]], also: Callable[[dict[str, Array]], None]) -> int:
         """Run every sample, and call `also` with it. Returns how many there were.
@@ -152,7 +164,7 @@ class Observer:
                     continue
                 if name in self.distributions:
                     seen = self.distributions[name]
-                    seen.add(array, int(random.integers(1 << 30)) if self._histograms else None)
+                    seen.add(self._counts(name, array), int(random.integers(1 << 30)) if self._histograms else None)
                     if not np.isfinite([seen.low, seen.high]).all():
                         raise OverflowError(name)
                 if name in self.moments:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from triune.quantization._model import LIMITS, PRODUCTS, Array, Network, tensor_names, unused
 from triune.quantization._scales import Integers, Parameters, find_parameters, parameters_of
+from triune.quantization._shares import FAR, Shares
 from triune.quantization._statistics import Distribution, Moments
 from triune.quantization._weights import QuantizedWeights, quantize_weights
 
@@ -70,6 +71,7 @@ class Layout:
         self.floats = set(floats)
         self.wide = set(wide)
         self.bits = bits
+        self.shares = Shares(network)
         self._widths: dict[int, int] = {}
         self._roots: dict[str, str] = {}
         # In the order of the graph, which is that of the data.
@@ -389,9 +391,26 @@ class _Writer:
         method = "minmax" if root in self._whole else self._recipe.method
         known, key = self._found.parameters, (root, width, method)
         if key not in known:
-            function = self._layout.function(root)
-            known[key] = find_parameters(self._distributions[root], self._integers(width), method, function)
+            seen, floor = self._distributions[root], self._floor(root)
+            if seen.low < floor:
+                known[key] = parameters_of(floor, seen.high, self._integers(width))
+            else:
+                known[key] = find_parameters(seen, self._integers(width), method, self._layout.function(root))
         return known[key]
+
+    def _floor(self, name: str) -> float:
+        """Return the number below which a mask is as good as any other below it; −∞ for other tensors."""
+        spans = []
+        for other in self._layout.shares.addends.get(name, []):
+            values = self._network.constant(other)
+            if values is not None:
+                spans.append(float(values.max(initial=0)) - float(values.min(initial=0)))
+                continue
+            held = self._distributions.get(self._layout.root(other))
+            if held is None or not np.isfinite(held.low):
+                return -np.inf
+            spans.append(held.high - held.low)
+        return -(max(spans) + FAR) if spans else -np.inf
 
     def _put(self, name: str, values: Array, real: Array | None = None) -> str:
         from onnx import numpy_helper
@@ -409,7 +428,7 @@ class _Writer:
             values = self._network.constant(name)
             assert values is not None
             integers = self._integers(width)
-            low, high = float(values.min(initial=0)), float(values.max(initial=0))
+            low, high = max(float(values.min(initial=0)), self._floor(name)), float(values.max(initial=0))
             found = parameters_of(low, high, integers)
             steps = np.rint(values.astype(np.float64) / found.scale) + found.zero_point
             suffix = self._suffix(width)

@@ -1,0 +1,89 @@
+"""What a Softmax makes nothing of: values far below the largest of their row, and masks that make such values of scores.
+
+A mask is 0 or −10,000, −3e38 or −∞. One scale for that and for scores leaves scores no steps.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from triune.quantization._model import Array, Network, attribute
+
+__all__ = ["FAR", "Shares"]
+
+FAR = 12.0
+"""So far below the largest of a row a value's share is less than 1e-5, whatever the value."""
+
+_SAME_ROWS = {"Identity", "Reshape", "Squeeze", "Unsqueeze"}
+"""Operators whose results may have the rows of their operands."""
+
+
+class Shares:
+    """The tensors of a network that are read by a Softmax alone, and those that only sums among these read."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self.axes: dict[str, int] = {}
+        """Of tensors that a Softmax alone reads, the axis of the rows."""
+        for index, node in enumerate(network.nodes):
+            if node.op_type == "Softmax" and node.domain in ("", "ai.onnx"):
+                self._follow(node.input[0], index, int(attribute(node, "axis", -1)))
+
+    def _follow(self, name: str, reader: int, axis: int) -> None:
+        network = self._network
+        while network.readers.get(name) == [reader] and name not in network.outputs and not network.is_constant(name):
+            self.axes[name] = axis
+            maker = network.makers.get(name)
+            if maker is None or network.nodes[maker].op_type not in _SAME_ROWS:
+                return
+            before = network.nodes[maker].input[0]
+            shapes = [network.shape(each) for each in (before, name)]
+            if not all(shape and isinstance(shape[-1], int) and shape[-1] > 0 for shape in shapes):
+                return
+            ends = {shape[-1] for shape in shapes if shape}
+            if len(ends) > 1 or axis not in (-1, len(shapes[1] or ()) - 1):
+                return
+            name, reader, axis = before, maker, -1
+
+    def counted(self, name: str, values: Array) -> Array:
+        """Return the values of a tensor, but what is too far below counts as far as it does; a mask's −∞ is a number."""
+        if name in self.axes:
+            largest = values.max(axis=self.axes[name], keepdims=True)
+            raised: Array = np.maximum(values, largest - np.float32(FAR))
+            return raised
+        return np.maximum(values, np.finfo(np.float32).min) if name in self.addends else values
+
+    @cached_property
+    def addends(self) -> dict[str, list[str]]:
+        """Of tensors, and of those that they are moved from, that only sums for a Softmax read: what they are added to."""
+        network = self._network
+        sums = {
+            index for index, node in enumerate(network.nodes) if node.op_type == "Add" and node.output[0] in self.axes
+        }
+        found: dict[str, list[str]] = {}
+        for index in sums:
+            first, second = network.nodes[index].input
+            for name, other in ((first, second), (second, first)):
+                while name not in network.outputs and self._is_read_by(name, sums):
+                    found.setdefault(name, []).append(other)
+                    maker = network.makers.get(name)
+                    if maker is None or not network.moves(network.nodes[maker]):
+                        break
+                    name = network.nodes[maker].input[0]
+        return found
+
+    def _is_read_by(self, name: str, sums: set[int]) -> bool:
+        """Return whether nothing but these sums reads a tensor, or what is moved from it."""
+        network = self._network
+        return all(
+            index in sums
+            or (
+                network.moves(network.nodes[index])
+                and all(
+                    each not in network.outputs and self._is_read_by(each, sums) for each in network.nodes[index].output
+                )
+            )
+            for index in network.readers.get(name, [])
+        )

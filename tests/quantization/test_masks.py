@@ -1,0 +1,114 @@
+"""Attention whose scores have masks: a number far below all scores, which takes no steps from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import triune
+
+WIDTH, TOKENS = 16, 12
+LEAST = float(np.finfo(np.float32).min)
+
+
+def attention(path: Path, kind: str, far: float) -> Path:
+    """Write a network of two blocks of attention over the tokens of which `keep` has a 1, and a product behind them."""
+    random = np.random.default_rng(3)
+    nodes: list[Any] = []
+    constants: list[Any] = []
+
+    def constant(values: Any) -> str:
+        array = np.asarray(values)
+        constants.append(
+            numpy_helper.from_array(array.astype(np.float32) if array.dtype == float else array, f"c{len(constants)}")
+        )
+        return constants[-1].name
+
+    def node(operator: str, *inputs: str, **attributes: Any) -> str:
+        nodes.append(helper.make_node(operator, list(inputs), [f"{operator}{len(nodes)}"], **attributes))
+        return str(nodes[-1].output[0])
+
+    def weights(*shape: int, gain: float = 1.0) -> str:
+        return constant(random.normal(0, gain / np.sqrt(shape[0]), shape))
+
+    kept = node("Unsqueeze", node("Cast", "keep", to=TensorProto.FLOAT), constant([1]))
+    if kind == "constant":
+        causal = constant(np.where(np.tri(TOKENS), 0.0, far))
+    elif kind == "sum":
+        mask = node("Mul", node("Sub", constant(1.0), kept), constant(far))
+    else:
+        hidden = node("Not", node("Cast", kept, to=TensorProto.BOOL))
+    x = "x"
+    for _ in range(2):
+        q, k, v = (node("MatMul", x, weights(WIDTH, WIDTH, gain=1.5)) for _ in range(3))
+        scores = node("MatMul", q, node("Transpose", k, perm=[0, 2, 1]))
+        scores = node("Mul", scores, constant(WIDTH**-0.5))
+        if kind == "where":
+            scores = node("Where", hidden, constant(far), scores)
+        elif kind == "constant":
+            # As windows have it: a reshape between the sum and the shares.
+            scores = node("Reshape", node("Add", scores, causal), constant([1, 1, TOKENS, TOKENS]))
+        else:
+            scores = node("Add", scores, mask)
+        shares = node("Softmax", scores, axis=-1)
+        if kind == "constant":
+            shares = node("Reshape", shares, constant([1, TOKENS, TOKENS]))
+        x = node("Add", x, node("MatMul", node("MatMul", shares, v), weights(WIDTH, WIDTH)))
+    nodes.append(helper.make_node("MatMul", [x, weights(WIDTH, 8)], ["y"]))
+    inputs = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, TOKENS, WIDTH]),
+        helper.make_tensor_value_info("keep", TensorProto.INT64, [1, TOKENS]),
+    ]
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, TOKENS, 8])
+    graph = helper.make_graph(nodes, "attention", inputs, [result], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def samples(count: int, seed: int) -> list[dict[str, Any]]:
+    random = np.random.default_rng(seed)
+    lengths = random.integers(4, TOKENS + 1, count)
+    return [
+        {
+            "x": random.standard_normal((1, TOKENS, WIDTH)).astype(np.float32),
+            "keep": (np.arange(TOKENS)[None] < length).astype(np.int64),
+        }
+        for length in lengths
+    ]
+
+
+@pytest.mark.parametrize("options", [{}, {"method": "minmax"}, {"mixed": "float", "bound": 25.0}])
+@pytest.mark.parametrize(
+    ("kind", "far"),
+    [("sum", -1e4), ("sum", LEAST), ("where", -1e9), ("where", -np.inf), ("constant", -100.0), ("constant", -np.inf)],
+)
+def test_a_mask_takes_no_steps_from_scores(tmp_path: Path, kind: str, far: float, options: dict[str, Any]) -> None:
+    model = attention(tmp_path / "float.onnx", kind, far)
+    result = triune.quantize(model, calibration=samples(24, 1), output=tmp_path / "q.onnx", **options)
+    assert result.checks[0].sqnr > 20
+    exact, session = onnxruntime.InferenceSession(model), triune.Session(result.path)
+    for sample in samples(8, 2):
+        (wanted,), (found,) = exact.run(None, sample), session.run(None, sample)
+        assert np.corrcoef(wanted.ravel(), found.ravel())[0, 1] > 0.98
+        # What is masked has no part in the answers for the other tokens.
+        if kind != "constant" and not sample["keep"].all():
+            hidden = sample["keep"][..., None] == 0
+            other = sample | {"x": np.where(hidden, -sample["x"], sample["x"])}
+            (same,) = session.run(None, other)
+            np.testing.assert_array_equal(same[~hidden[..., 0]], found[~hidden[..., 0]])
+
+
+def test_a_mask_that_others_read_keeps_its_range(tmp_path: Path) -> None:
+    """The model's output is the sum itself: nothing of it is cut off."""
+    model = onnx.load(attention(tmp_path / "float.onnx", "sum", -1e4))
+    mask = next(node.output[0] for node in model.graph.node if node.op_type == "Mul")
+    model.graph.output.append(helper.make_tensor_value_info(mask, TensorProto.FLOAT, None))
+    onnx.save(model, tmp_path / "float.onnx")
+    result = triune.quantize(tmp_path / "float.onnx", calibration=samples(24, 1), output=tmp_path / "q.onnx")
+    assert result.ranges[mask][0] == pytest.approx(-1e4, rel=0.01)
