@@ -66,3 +66,40 @@ def test_the_backend_is_what_onnx_says() -> None:
             wrong()
     with pytest.raises(triune.errors.ArgumentError, match="got 3"):
         prepared.run([a, b, a])
+
+
+def test_the_backend_says_which_value_is_not_one_of_a_nodes_operands() -> None:
+    import numpy as np
+
+    import triune
+    from triune.onnx import backend
+
+    add, x = onnx.helper.make_node("Add", ["a", "b"], ["sum"]), np.ones(2, np.float32)
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Abs (x) }'
+    )
+    for values, message in (
+        ([x], r"a value for each of \['a', 'b'\], got 1"),
+        ([x, x, x], "got 3"),
+        ({"a": x}, "input 'b': expected a value, got none"),
+        ({"a": x, "b": x, "z": x}, r"input 'z': the node reads \['a', 'b'\]"),
+        (None, "got NoneType"),
+        ("ab", "got str"),
+        ([x, np.array(["2020"], "M8[s]")], r"input 'b': ONNX has no type for dtype datetime64\[s\]"),
+    ):
+        with pytest.raises(triune.errors.ArgumentError, match=message):
+            backend.run_node(add, values)
+    with pytest.raises(triune.errors.ArgumentError, match=r"expected an onnx\.ModelProto, got str"):
+        backend.prepare("model.onnx")  # type: ignore[arg-type]
+    with pytest.raises(triune.errors.ArgumentError, match="got int"):
+        backend.prepare(model).run(3)  # type: ignore[arg-type]
+
+
+def test_a_number_is_an_operand_without_axes() -> None:
+    import numpy as np
+
+    from triune.onnx import backend
+
+    clip = onnx.helper.make_node("Clip", ["x", "", "most"], ["y"])
+    (result,) = backend.run_node(clip, [np.array([1, 5], np.float32), np.float32(2.5)])
+    assert result.tolist() == [1.0, 2.5]

@@ -23,8 +23,8 @@ from triune.errors import ArgumentError
 
 __all__ = ["Backend", "Prepared", "prepare", "run_model", "run_node", "supports_device"]
 
-Value = npt.NDArray[Any] | list[npt.NDArray[Any]] | dict[Any, Any] | None
-"""A tensor, a sequence, a map, or an optional without content."""
+Value = npt.NDArray[Any] | list[npt.NDArray[Any]] | dict[Any, Any] | np.generic | float | None
+"""A tensor, a sequence, a map, a number, which is a tensor without axes, or an optional without content."""
 Inputs = Sequence[Value] | Mapping[str, Value] | npt.NDArray[Any]
 """A value per input of the model in the model's order or by name, or the only one."""
 
@@ -46,14 +46,41 @@ class Prepared(BackendRep):
         if kwargs:
             raise ArgumentError(f"run: no option is called {next(iter(kwargs))!r}")
         names = [info.name for info in (*self._session.inputs, *self._session.defaults)]
-        if isinstance(inputs, np.ndarray):
-            inputs = [inputs]
+        inputs = _listed(inputs)
         if not isinstance(inputs, Mapping):
             if len(inputs) > len(names):
                 raise ArgumentError(f"inputs: expected an array for each of {names}, got {len(inputs)}")
             inputs = dict(zip(names, inputs, strict=False))
         feeds = {name: _value(value) for name, value in inputs.items()}
         return self._results(*self._session.run(feeds))
+
+
+def _listed(inputs: Inputs) -> Sequence[Value] | Mapping[str, Value]:
+    """Return values in order or by name. Raises ArgumentError for what is neither."""
+    if isinstance(inputs, np.ndarray):
+        return [inputs]
+    if isinstance(inputs, str | bytes) or not isinstance(inputs, Sequence | Mapping):
+        raise ArgumentError(
+            f"inputs: expected a list of arrays, a dict by name, or an array, got {type(inputs).__name__}"
+        )
+    return inputs
+
+
+def _by_name(node: onnx.NodeProto, inputs: Inputs) -> dict[str, Value]:
+    """Return a node's operands by their names. Raises ArgumentError where they are others than it reads."""
+    given = [name for name in node.input if name]
+    inputs = _listed(inputs)
+    if isinstance(inputs, Mapping):
+        if others := sorted(set(given) ^ set(inputs)):
+            what = "expected a value, got none" if others[0] in given else f"the node reads {given}"
+            raise ArgumentError(f"run_node: input {others[0]!r}: {what}")
+        named = dict(inputs)
+    elif len(inputs) == len(given):
+        named = dict(zip(given, inputs, strict=True))
+    else:
+        raise ArgumentError(f"run_node: inputs: expected a value for each of {given}, got {len(inputs)}")
+    numbers = (bool, int, float, np.generic)
+    return {name: np.asarray(value) if isinstance(value, numbers) else value for name, value in named.items()}
 
 
 def _value(value: Value) -> Value:
@@ -69,8 +96,12 @@ def _type_of(name: str, value: Value) -> Any:
     """Return the type that a model says of an input. Raises ArgumentError where the value does not show it."""
     helper = onnx.helper
     if isinstance(value, np.ndarray):
-        text = value.dtype.kind in "OSUT"
-        number = onnx.TensorProto.STRING if text else helper.np_dtype_to_tensor_dtype(value.dtype)
+        if value.dtype.kind in "OSUT":
+            return helper.make_tensor_type_proto(onnx.TensorProto.STRING, value.shape)
+        try:
+            number = helper.np_dtype_to_tensor_dtype(value.dtype)
+        except ValueError as error:
+            raise ArgumentError(f"run_node: input {name!r}: ONNX has no type for dtype {value.dtype}") from error
         return helper.make_tensor_type_proto(number, value.shape)
     if isinstance(value, list) and value:
         element = _type_of(name, np.asarray(value[0]))
@@ -112,6 +143,10 @@ class Backend(_Backend):
 
         Raises what `triune.Session` raises, and `triune.errors.ArgumentError` for another device or option.
         """
+        if not isinstance(model, onnx.ModelProto):
+            raise ArgumentError(
+                f"model: expected an onnx.ModelProto, got {type(model).__name__}; triune.Session takes files"
+            )
         if not cls.supports_device(device):
             raise ArgumentError(f"device: expected 'CPU', got {device!r}")
         threads = kwargs.pop("threads", 1)
@@ -140,15 +175,12 @@ class Backend(_Backend):
         says which; one of another domain in its newest version that is not deprecated.
 
         Types and extents of the results follow from the operator: `outputs_info` is not needed. Raises
-        `triune.errors.ArgumentError` for optionals without content, and sequences and maps without elements: their types show in
-        a model only.
+        `triune.errors.ArgumentError` for values that are not one for each operand, for optionals without content, and sequences
+        and maps without elements: their types show in a model only.
         """
         del outputs_info
         opset = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
-        given = [name for name in node.input if name]
-        if isinstance(inputs, np.ndarray):
-            inputs = [inputs]
-        values = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(given, inputs, strict=True))
+        values = _by_name(node, inputs)
         helper = onnx.helper
         feeds = [helper.make_value_info(name, _type_of(name, value)) for name, value in values.items()]
         results = [onnx.ValueInfoProto(name=name) for name in node.output if name]
