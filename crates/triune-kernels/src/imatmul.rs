@@ -215,6 +215,8 @@ struct Matrix<'a> {
 #[derive(Clone, Debug)]
 pub struct IMatMul {
     spec: IMatMulSpec,
+    /// Bytes between B's neighbours, along a column and along a row.
+    strides: [usize; 2],
     form: Form,
     level: Level,
     /// Bytes from one row of packed activations to the next.
@@ -249,7 +251,12 @@ impl IMatMul {
         all.filter(|&all| all < usize::MAX / 64).ok_or(Error::Invalid("extents overflow"))?;
         // An odd number of cache lines, so that the rows of a kernel do not fall into the same cache sets.
         let row_bytes = (4 * form.steps(spec.k)).next_multiple_of(64) | 64;
-        Ok(Self { spec: *spec, form, level, row_bytes })
+        Ok(Self { spec: *spec, strides: [spec.n, 1], form, level, row_bytes })
+    }
+
+    /// The same with a B that lies as n×k.
+    pub(crate) fn with_transposed_b(self) -> Self {
+        Self { strides: [1, self.spec.k], ..self }
     }
 
     fn columns(&self) -> usize {
@@ -393,7 +400,8 @@ impl IMatMul {
         let (s, form, level) = (&self.spec, self.form, self.level);
         let (words, sums) = (Shared::new(words), Shared::new(sums));
         let size = self.panel_words();
-        let matrix = Matrix { bytes: b, strides: [s.n, 1], extents: [s.k, s.n], flip: flip_b(s.signed[1]) };
+        let matrix =
+            Matrix { bytes: b, strides: self.strides, extents: [s.k, s.n], flip: flip_b(s.signed[1]) };
         parallel::ranges(pool, s.n.div_ceil(form.lanes), GRAIN.div_ceil(4 * size.max(1)), &|range| {
             for part in spans(range.len(), 4 * size) {
                 for panel in range.start + part.start..range.start + part.end {
@@ -638,6 +646,17 @@ fn pack_columns<const LANES: usize, const WIDTH: usize>(
     let mut totals = [0_i32; LANES];
     for (step, words) in words.chunks_exact_mut(LANES).enumerate() {
         let mut own = [0_u32; LANES];
+        if WIDTH == 1 && down == 1 && count == LANES && 4 * step + 4 <= k {
+            // A step of a column is a word that lies there.
+            for lane in 0..LANES {
+                let word = bytes[(first + lane) * along + 4 * step..].first_chunk().expect("as many");
+                own[lane] = u32::from_le_bytes(*word) ^ u32::from_le_bytes([flip; 4]);
+                let sum = own[lane].to_le_bytes().iter().map(|byte| i32::from(byte.cast_signed())).sum();
+                totals[lane] = totals[lane].wrapping_add(sum);
+            }
+            words.copy_from_slice(&own);
+            continue;
+        }
         for part in 0..per_step.min(k.saturating_sub(step * per_step)) {
             let from = (step * per_step + part) * down + first * along;
             let mut values = [0_i32; LANES];

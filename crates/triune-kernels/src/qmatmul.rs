@@ -1,13 +1,12 @@
 //! Matrix products of 8-bit operands that are both known at run time only. Constant weights belong in `QConv`.
 
-#![expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
-
 use triune_tensor::Rounding;
 
 use crate::cancel::{self, spans};
 use crate::dispatch::{Level, multiversion};
+use crate::imatmul::{IMatMul, IMatMulOperands, IMatMulSpec};
 use crate::parallel::{self, GRAIN, Shared};
-use crate::{Error, Isa, Pool, Q8};
+use crate::{Error, Isa, Pool, Q8, math};
 
 /// C = A·B per batch of integers, all row-major and without gaps; either operand may lie transposed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,17 +41,13 @@ pub struct QMatMulSpec {
 #[derive(Clone, Debug)]
 pub struct QMatMul {
     spec: QMatMulSpec,
-    /// Elements of a packed row: k and zeros up to whole vectors.
-    step: usize,
-    /// Packed elements of A and B together.
-    packed: usize,
+    /// Of one batch; of all that share B, where A's rows follow each other.
+    product: IMatMul,
+    /// Rows of that, and how often it is computed.
+    rows: usize,
+    times: usize,
     level: Level,
 }
-
-/// Elements that a packed row is a multiple of.
-const VECTOR: usize = 32;
-/// Sums that are made before they become bytes.
-const COLUMNS: usize = 64;
 
 impl QMatMul {
     /// Longest sums: each product is at most 255², and all of them fit an i32.
@@ -63,26 +58,45 @@ impl QMatMul {
     /// Errors: sums that may overflow, a multiplier that is not finite, a zero point outside of its type, extents that
     /// overflow.
     pub fn new(spec: &QMatMulSpec, isa: Isa) -> Result<Self, Error> {
-        if spec.k > Self::MAX_DEPTH {
+        let &QMatMulSpec { batch, m, n, k, shared_b, .. } = spec;
+        if k > Self::MAX_DEPTH {
             return Err(Error::Invalid("sums of so many products overflow 32 bits"));
         }
         if !spec.multiplier.is_finite() {
             return Err(Error::Invalid("multipliers must be finite"));
         }
         [spec.a, spec.b, spec.output].into_iter().try_for_each(Q8::check)?;
-        let step = spec.k.next_multiple_of(VECTOR);
-        let all = [spec.m, spec.k, spec.batch]
-            .into_iter()
-            .try_fold(spec.n, |product: usize, extent| product.checked_mul(extent.max(1)));
-        let packed = spec.m.checked_add(spec.n).and_then(|rows| rows.checked_mul(step));
-        let packed = packed.filter(|&packed| packed < usize::MAX / 8 && all.is_some());
-        let packed = packed.ok_or(Error::Invalid("extents overflow"))?;
-        Ok(Self { spec: *spec, step, packed, level: Level::new(isa) })
+        let overflow = Error::Invalid("extents overflow");
+        let joined = shared_b && !spec.trans_a;
+        let (rows, times) =
+            if joined { (m.checked_mul(batch).ok_or(overflow.clone())?, batch.min(1)) } else { (m, batch) };
+        let whole = IMatMulSpec {
+            batch: 1,
+            m: rows,
+            n,
+            k,
+            shared_b: true,
+            signed: [spec.a.signed, spec.b.signed],
+            a_zeros: 1,
+            b_zeros: 1,
+            scales: 0,
+        };
+        let product = IMatMul::new(&whole, isa)?;
+        // All batches' extents, as well.
+        IMatMul::new(&IMatMulSpec { batch: times, ..whole }, isa)?;
+        let product = if spec.trans_b { product.with_transposed_b() } else { product };
+        Ok(Self { spec: *spec, product, rows, times, level: Level::new(isa) })
+    }
+
+    /// Words of sums, and bytes of an A that is turned.
+    const fn parts(&self) -> [usize; 2] {
+        [self.rows * self.spec.n, if self.spec.trans_a { self.rows * self.spec.k } else { 0 }]
     }
 
     /// Bytes of scratch that [`Self::run`] needs.
-    pub const fn scratch_bytes(&self) -> usize {
-        2 * self.packed + align_of::<i16>()
+    pub fn scratch_bytes(&self) -> usize {
+        let [sums, turned] = self.parts();
+        4 * sums + turned + self.product.scratch_bytes(false) + align_of::<i32>()
     }
 
     /// Computes `c` from `a` and `b`: clamp(round(f32(Σ (a − a₀)(b − b₀)) · multiplier) + c₀), the sum exact.
@@ -97,107 +111,75 @@ impl QMatMul {
         pool: &Pool,
     ) -> Result<(), Error> {
         let s = &self.spec;
-        let (a_len, b_len, c_len) = (s.m * s.k, s.k * s.n, s.m * s.n);
-        Error::check_len("a", a.len(), s.batch * a_len)?;
-        Error::check_len("b", b.len(), if s.shared_b { s.batch.min(1) } else { s.batch } * b_len)?;
-        Error::check_len("c", c.len(), s.batch * c_len)?;
+        let (a_len, b_len, c_len) = (self.rows * s.k, s.k * s.n, self.rows * s.n);
+        Error::check_len("a", a.len(), self.times * a_len)?;
+        Error::check_len("b", b.len(), if s.shared_b { self.times.min(1) } else { self.times } * b_len)?;
+        Error::check_len("c", c.len(), self.times * c_len)?;
         Error::check_len("scratch", scratch.len(), self.scratch_bytes())?;
         if c_len == 0 {
             return Ok(());
         }
+        let [sums, turned] = self.parts();
+        let offset = scratch.as_ptr().align_offset(align_of::<i32>());
+        let (words, scratch) = scratch[offset..].split_at_mut(4 * sums);
+        let (turned, scratch) = scratch.split_at_mut(turned);
         // SAFETY: any bytes are integers.
-        let (_, packed, _) = unsafe { scratch.align_to_mut::<i16>() };
-        Error::check_len("aligned scratch", packed.len(), self.packed)?;
-        let (rows, columns) = packed[..self.packed].split_at_mut(s.m * self.step);
-        let c = Shared::new(c);
-        for batch in 0..s.batch {
+        let (_, sums, _) = unsafe { words.align_to_mut::<i32>() };
+        let (a_zeros, b_zeros) = (&[s.a.zero_point as u8], &[s.b.zero_point as u8]);
+        for batch in 0..self.times {
             if batch > 0 && cancel::requested() {
                 break;
             }
-            if batch == 0 || !s.shared_b {
-                let b = &b[batch * b_len..][..b_len];
-                let place = |n: usize, k: usize| if s.trans_b { n * s.k + k } else { k * s.n + n };
-                self.pack(b, s.b, s.n, columns, &place, pool);
+            let mut a = &a[batch * a_len..][..a_len];
+            if s.trans_a {
+                turn(a, turned, s.k, self.rows);
+                a = turned;
             }
-            let a = &a[batch * a_len..][..a_len];
-            let place = |m: usize, k: usize| if s.trans_a { k * s.m + m } else { m * s.k + k };
-            self.pack(a, s.a, s.m, rows, &place, pool);
-            let (rows, columns) = (&*rows, &*columns);
-            let work = s.n.saturating_mul(self.step).max(1);
-            parallel::ranges(pool, s.m, GRAIN.div_ceil(work), &|range| {
-                for part in spans(range.len(), work) {
-                    for row in range.start + part.start..range.start + part.end {
-                        // SAFETY: rows of the result are disjoint and inside of the slice.
-                        let c = unsafe { c.piece(batch * c_len + row * s.n, s.n) };
-                        self.row(&rows[row * self.step..][..self.step], columns, c);
-                    }
-                }
-            });
+            let b = &b[if s.shared_b { 0 } else { batch * b_len }..][..b_len];
+            let operands = IMatMulOperands { a, b, a_zeros, b_zeros, scales: &[] };
+            self.product.run(operands, None, sums, scratch, pool)?;
+            self.requantize(sums, &mut c[batch * c_len..][..c_len], pool);
         }
         Ok(())
     }
 
-    /// Rows of differences from the zero point, zeros behind each.
-    fn pack(
-        &self,
-        bytes: &[u8],
-        own: Q8,
-        count: usize,
-        packed: &mut [i16],
-        place: &(dyn Fn(usize, usize) -> usize + Sync),
-        pool: &Pool,
-    ) {
-        let (k, step) = (self.spec.k, self.step);
-        if k == 0 {
-            return;
-        }
-        let packed = Shared::new(packed);
-        parallel::ranges(pool, count, GRAIN.div_ceil(step), &|range| {
-            for part in spans(range.len(), step) {
-                for row in range.start + part.start..range.start + part.end {
-                    // SAFETY: rows are disjoint pieces of the packed matrix.
-                    let packed = unsafe { packed.piece(row * step, step) };
-                    for (at, packed) in packed.iter_mut().enumerate() {
-                        let value = |at| own.value(bytes[place(row, at)]) - own.zero_point;
-                        // A difference of two 8-bit integers.
-                        *packed = if at < k { value(at) as i16 } else { 0 };
-                    }
-                }
+    fn requantize(&self, sums: &[i32], c: &mut [u8], pool: &Pool) {
+        let QMatMulSpec { output, multiplier, rounding, .. } = self.spec;
+        let [low, high] = output.range().map(|limit| (limit - output.zero_point) as f32);
+        let zero_point = output.zero_point as u8;
+        let c = Shared::new(c);
+        parallel::ranges(pool, sums.len(), GRAIN, &|range| {
+            for part in spans(range.len(), 1) {
+                let (first, len) = (range.start + part.start, part.len());
+                // SAFETY: ranges are disjoint pieces of the result.
+                let c = unsafe { c.piece(first, len) };
+                let away = rounding == Rounding::HalfAwayFromZero;
+                bytes_of(self.level, away, multiplier, [low, high], zero_point, &sums[first..][..len], c);
             }
         });
     }
+}
 
-    fn row(&self, a: &[i16], columns: &[i16], c: &mut [u8]) {
-        let mut sums = [0; COLUMNS];
-        for (block, c) in c.chunks_mut(COLUMNS).enumerate() {
-            let sums = &mut sums[..c.len()];
-            sums_of_row(self.level, a, &columns[block * COLUMNS * self.step..], sums);
-            for (c, &sum) in c.iter_mut().zip(&*sums) {
-                *c = self.requantize(sum);
-            }
+/// Rows from what lies as `k`×`rows`.
+fn turn(from: &[u8], to: &mut [u8], k: usize, rows: usize) {
+    for (row, to) in to.chunks_exact_mut(k.max(1)).take(rows).enumerate() {
+        for (to, &byte) in to.iter_mut().zip(from.iter().skip(row).step_by(rows)) {
+            *to = byte;
         }
-    }
-
-    fn requantize(&self, sum: i32) -> u8 {
-        let QMatMulSpec { output, multiplier, rounding, .. } = self.spec;
-        let [low, high] = output.range();
-        let rounded = rounding.round(sum as f32 * multiplier) as i32;
-        rounded.saturating_add(output.zero_point).clamp(low, high) as u8
     }
 }
 
 multiversion! {
-    fn sums_of_row(a: &[i16], columns: &[i16], sums: &mut [i32]) {
-        for (b, sum) in columns.chunks_exact(a.len().max(1)).zip(sums.iter_mut()) {
-            *sum = dot(a, b);
-        }
-        if a.is_empty() {
-            sums.fill(0);
+    fn bytes_of(away: bool, multiplier: f32, limits: [f32; 2], zero_point: u8, sums: &[i32], c: &mut [u8]) {
+        let [low, high] = limits;
+        if away {
+            for (c, &sum) in c.iter_mut().zip(sums) {
+                *c = math::round_away_to_byte(sum as f32 * multiplier, low, high).wrapping_add(zero_point);
+            }
+        } else {
+            for (c, &sum) in c.iter_mut().zip(sums) {
+                *c = math::round_to_byte(sum as f32 * multiplier, low, high).wrapping_add(zero_point);
+            }
         }
     }
-}
-
-#[inline(always)]
-fn dot(a: &[i16], b: &[i16]) -> i32 {
-    a.iter().zip(b).fold(0_i32, |sum, (&a, &b)| sum.wrapping_add(i32::from(a) * i32::from(b)))
 }

@@ -4,10 +4,10 @@
 
 use triune_tensor::function::math as exact;
 
-use crate::cancel::spans;
+use crate::cancel::{SPAN, spans};
 use crate::dispatch::{Level, multiversion};
 use crate::parallel::{self, GRAIN, Shared};
-use crate::{Error, Isa, Pool, Q8, math};
+use crate::{Error, Isa, Pool, Q8, math, tables};
 #[cfg(target_arch = "x86_64")]
 use crate::{unary_avx2, unary_x86};
 
@@ -293,7 +293,7 @@ impl QSoftmax {
     /// Computes `y` from `x`, both dense.
     ///
     /// Errors: slices that do not have the shape's number of elements, another axis length than prepared for.
-    pub fn run(&self, shape: AxisShape, x: &[u8], y: &mut [u8], pool: &Pool) -> Result<(), Error> {
+    pub fn run(&self, isa: Isa, shape: AxisShape, x: &[u8], y: &mut [u8], pool: &Pool) -> Result<(), Error> {
         let elements = shape.elements()?;
         Error::check_eq("axis", self.len, shape.len)?;
         Error::check_eq("input", elements, x.len())?;
@@ -301,63 +301,127 @@ impl QSoftmax {
         if elements == 0 {
             return Ok(());
         }
-        let shared = Shared::new(y);
+        let (shared, level) = (Shared::new(y), Level::new(isa));
         let block = shape.len * shape.inner;
         parallel::ranges(pool, shape.outer, GRAIN.div_ceil(4 * block), &|range| {
-            for outer in range {
-                let x = &x[outer * block..][..block];
-                // SAFETY: blocks are disjoint and inside of the slice.
-                let y = unsafe { shared.piece(outer * block, block) };
+            let (first, count) = (range.start, range.len());
+            let x = &x[first * block..][..count * block];
+            // SAFETY: blocks are disjoint and inside of the slice.
+            let y = unsafe { shared.piece(first * block, count * block) };
+            if shape.inner == 1 && shape.len <= SPAN {
+                for part in spans(count, shape.len) {
+                    self.rows(level, &x[part.start * block..part.end * block], &mut y[part.start * block..]);
+                }
+                return;
+            }
+            for (x, y) in x.chunks_exact(block).zip(y.chunks_exact_mut(block)) {
                 for column in spans(shape.inner, shape.len).flatten() {
-                    self.column(&x[column..], &mut y[column..], shape.inner);
+                    self.column(level, &x[column..], &mut y[column..], shape.inner);
                 }
             }
         });
         Ok(())
     }
 
-    fn column(&self, x: &[u8], y: &mut [u8], stride: usize) {
+    /// Rows that lie side by side: some at a time, so that the sum of one need not wait for itself.
+    fn rows(&self, level: Level, x: &[u8], y: &mut [u8]) {
+        const ROWS: usize = 8;
+        let flip = self.output.flip();
+        for (x, y) in x.chunks(ROWS * self.len).zip(y.chunks_mut(ROWS * self.len)) {
+            let (mut largest, mut sums) = ([0; ROWS], [0.0; ROWS]);
+            let rows = x.len() / self.len;
+            for (x, largest) in x.chunks_exact(self.len).zip(&mut largest) {
+                *largest = largest_byte(level, x, flip);
+            }
+            if rows == ROWS {
+                for i in 0..self.len {
+                    for row in 0..ROWS {
+                        sums[row] += self.exponential(x[row * self.len + i] ^ flip, largest[row]);
+                    }
+                }
+            } else {
+                for ((x, sum), largest) in x.chunks_exact(self.len).zip(&mut sums).zip(largest) {
+                    *sum = x.iter().fold(0.0, |sum, x| sum + self.exponential(x ^ flip, largest));
+                }
+            }
+            for (row, (x, y)) in x.chunks_exact(self.len).zip(y.chunks_exact_mut(self.len)).enumerate() {
+                tables::look_up(level, &self.results(level, largest[row], sums[row]), x, y);
+            }
+        }
+    }
+
+    fn column(&self, level: Level, x: &[u8], y: &mut [u8], stride: usize) {
         let flip = self.output.flip();
         let value = |i: usize| x[i * stride] ^ flip;
         let mut largest = 0;
         for part in spans(self.len, 1) {
             largest = part.map(value).max().unwrap_or(0).max(largest);
         }
-        // An element that was not looked at, as the work was stopped, may be larger.
-        let exponential = |x: u8| self.table[usize::from(x.saturating_add(255 - largest))];
-        // The order of this sum is the reference's.
         let mut sum = 0.0f32;
         for part in spans(self.len, 1) {
-            sum = part.map(value).fold(sum, |sum, x| sum + exponential(x));
+            sum = part.map(value).fold(sum, |sum, x| sum + self.exponential(x, largest));
         }
-        if self.len >= 256 {
-            // Each byte's result once.
-            let results: [u8; 256] = std::array::from_fn(|x| self.requantize(exponential(x as u8), sum));
-            for part in spans(self.len, 1) {
-                for i in part {
-                    y[i * stride] = results[usize::from(value(i))];
-                }
-            }
-            return;
-        }
+        let results = self.results(level, largest, sum);
         for part in spans(self.len, 1) {
             for i in part {
-                y[i * stride] = self.requantize(exponential(value(i)), sum);
+                y[i * stride] = results[usize::from(x[i * stride])];
             }
         }
     }
 
-    fn requantize(&self, exponential: f32, sum: f32) -> u8 {
-        let rounded = (exponential * self.steps / sum).round_ties_even();
+    /// Of a byte's value, shifted to 0..=255. One that was not looked at, as the work was stopped, may be above the largest.
+    ///
+    /// Sums of these have the order of the reference.
+    #[inline(always)]
+    fn exponential(&self, x: u8, largest: u8) -> f32 {
+        self.table[usize::from(x.saturating_add(255 - largest))]
+    }
+
+    /// What each byte becomes.
+    fn results(&self, level: Level, largest: u8, sum: f32) -> [u8; 256] {
+        let mut values = [0; 256];
+        let known = &self.table[usize::from(255 - largest)..];
         let [low, high] = self.output.range();
-        // An axis of one element makes the product infinite. The reference converts that as x86 does: to the type's
-        // smallest integer, which wraps when a negative zero point is added, or, unsigned, to 0.
-        if self.output.signed {
-            let q = if rounded < 2_147_483_648.0 { rounded as i32 } else { i32::MIN };
-            q.wrapping_add(self.output.zero_point).clamp(low, high) as u8
+        let kind = (self.output.signed, self.output.zero_point);
+        requantize(level, kind, [low, high], self.steps, sum, known, &mut values[..known.len()]);
+        if self.output.flip() == 0 {
+            return values;
+        }
+        let mut results = [0; 256];
+        results[128..].copy_from_slice(&values[..128]);
+        results[..128].copy_from_slice(&values[128..]);
+        results
+    }
+}
+
+multiversion! {
+    fn largest_byte(x: &[u8], flip: u8) -> u8 {
+        x.iter().fold(0, |largest, x| if x ^ flip > largest { x ^ flip } else { largest })
+    }
+}
+
+/// Above the finite ones, which are 2³⁰ and a little at most.
+const BEYOND: f32 = 2_147_483_648.0;
+
+multiversion! {
+    /// Shares of a sum in steps. An axis of one element makes the product infinite: the reference converts that as x86 does, to the
+    /// type's smallest integer, which wraps when a negative zero point is added, or, unsigned, to 0.
+    fn requantize(
+        kind: (bool, i32), limits: [i32; 2], steps: f32, sum: f32, exponentials: &[f32], results: &mut [u8],
+    ) {
+        let ((signed, zero_point), [low, high]) = (kind, limits);
+        if signed {
+            for (result, exponential) in results.iter_mut().zip(exponentials) {
+                let rounded = (exponential * steps / sum).round_ties_even();
+                let q = if rounded < BEYOND { rounded as i32 } else { i32::MIN };
+                *result = q.wrapping_add(zero_point).clamp(low, high) as u8;
+            }
         } else {
-            let q = if rounded < 9_223_372_036_854_775_808.0 { rounded as i64 as u32 } else { 0 };
-            q.wrapping_add(self.output.zero_point as u32).min(high as u32) as u8
+            for (result, exponential) in results.iter_mut().zip(exponentials) {
+                let rounded = (exponential * steps / sum).round_ties_even();
+                let q = if rounded < BEYOND { rounded as i32 as u32 } else { 0 };
+                *result = q.wrapping_add(zero_point as u32).min(high as u32) as u8;
+            }
         }
     }
 }

@@ -259,11 +259,11 @@ fn axes_and_rows() {
     });
     let bytes = QSoftmax::new(3, 0.5, U8, 0.25).expect("a softmax");
     exactly([("input", 30), ("output", 30)], |[x, y]| {
-        bytes.run(shape, &vec![0; x], &mut vec![0; y], &pool())
+        bytes.run(ISA, shape, &vec![0; x], &mut vec![0; y], &pool())
     });
     let other = AxisShape { len: 4, ..shape };
     let axis = Err(Error::Mismatch { what: "axis", expected: 3, got: 4 });
-    assert_eq!(bytes.run(other, &[0; 40], &mut [0; 40], &pool()), axis);
+    assert_eq!(bytes.run(ISA, other, &[0; 40], &mut [0; 40], &pool()), axis);
     let (gamma, output) = ([1.0; 3], QuantParams { scale: 0.5, zero_point: 0 });
     let spec = QNormSpec {
         len: 3,

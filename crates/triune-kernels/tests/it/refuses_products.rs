@@ -351,6 +351,7 @@ fn products_and_normalizations_of_bytes() {
     short(run(&product, [30, 40, 24], room - 1), "scratch", [room, room - 1]);
     // One matrix for all.
     let shared = made(QMatMulSpec { shared_b: true, ..spec }).expect("a product");
+    let room = shared.scratch_bytes();
     assert_eq!(run(&shared, [30, 20, 24], room), Ok(()));
     short(run(&shared, [30, 19, 24], room), "b", [20, 19]);
 

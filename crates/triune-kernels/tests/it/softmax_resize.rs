@@ -88,15 +88,21 @@ fn quantized_softmax_equals_the_reference() {
         let len = case.x.len();
         let softmax = QSoftmax::new(len, case.input_scale, output, case.output.0).unwrap();
         let mut y = vec![0xEE; len];
-        softmax.run(AxisShape { outer: 1, len, inner: 1 }, case.x, &mut y, &Pool::new(1)).unwrap();
+        softmax
+            .run(Isa::best(), AxisShape { outer: 1, len, inner: 1 }, case.x, &mut y, &Pool::new(1))
+            .unwrap();
         assert_eq!(case.y, y, "scale {} {output:?} {:?}", case.input_scale, case.x);
         // The same rows as columns.
         let x: Vec<u8> = case.x.iter().flat_map(|&x| [x; 3]).collect();
         let mut columns = vec![0; 3 * len];
-        softmax.run(AxisShape { outer: 1, len, inner: 3 }, &x, &mut columns, &Pool::new(1)).unwrap();
+        softmax
+            .run(Isa::best(), AxisShape { outer: 1, len, inner: 3 }, &x, &mut columns, &Pool::new(1))
+            .unwrap();
         assert!(columns.chunks(3).zip(&y).all(|(three, &y)| three == [y; 3]));
         assert!(
-            softmax.run(AxisShape { outer: 1, len: len + 1, inner: 1 }, &x, &mut y, &Pool::new(1)).is_err()
+            softmax
+                .run(Isa::best(), AxisShape { outer: 1, len: len + 1, inner: 1 }, &x, &mut y, &Pool::new(1))
+                .is_err()
         );
     }
 }
@@ -114,7 +120,13 @@ fn quantized_softmax_has_any_number_of_steps() {
             let mut y = vec![0; x.len()];
             let softmax = QSoftmax::new(x.len(), 0.05, output, 1.0 / steps).unwrap();
             softmax
-                .run(AxisShape { outer: 1, len: x.len(), inner: 1 }, &bytes, &mut y, &Pool::new(1))
+                .run(
+                    Isa::best(),
+                    AxisShape { outer: 1, len: x.len(), inner: 1 },
+                    &bytes,
+                    &mut y,
+                    &Pool::new(1),
+                )
                 .unwrap();
             for (y, power) in y.iter().zip(&powers) {
                 let exact = (power / sum * f64::from((1.0 / (1.0 / steps)).floor())).min(255.0);
@@ -126,8 +138,38 @@ fn quantized_softmax_has_any_number_of_steps() {
     // The reciprocal of the smallest scale is no f32.
     let smallest = QSoftmax::new(2, 0.05, Q8 { signed: false, zero_point: 0 }, f32::from_bits(1)).unwrap();
     let mut y = [0; 2];
-    smallest.run(AxisShape { outer: 1, len: 2, inner: 1 }, &[9, 200], &mut y, &Pool::new(1)).unwrap();
+    smallest
+        .run(Isa::best(), AxisShape { outer: 1, len: 2, inner: 1 }, &[9, 200], &mut y, &Pool::new(1))
+        .unwrap();
     assert_eq!(y, [255; 2]);
+}
+
+/// Many rows at a time give what each gives as a column, on every machine.
+#[test]
+fn quantized_softmax_is_independent_of_layout_and_machine() {
+    let mut random = Random(73);
+    for (outer, len) in [(1, 1), (7, 3), (8, 40), (19, 197), (33, 256), (9, 700)] {
+        for signed in [false, true] {
+            let output = Q8 { signed, zero_point: if signed { -128 } else { 7 } };
+            let softmax = QSoftmax::new(len, 0.07, output, 1.0 / 256.0).unwrap();
+            let x = random.bytes(outer * len);
+            let columns: Vec<u8> = (0..outer * len).map(|at| x[at % outer * len + at / outer]).collect();
+            let (mut turned, pool) = (vec![0; outer * len], Pool::new(2));
+            let shape = AxisShape { outer: 1, len, inner: outer };
+            softmax.run(Isa::Scalar, shape, &columns, &mut turned, &pool).unwrap();
+            for isa in isas() {
+                let mut y = vec![0; outer * len];
+                softmax.run(isa, AxisShape { outer, len, inner: 1 }, &x, &mut y, &pool).unwrap();
+                for (at, &y) in y.iter().enumerate() {
+                    assert_eq!(
+                        y,
+                        turned[at % len * outer + at / len],
+                        "{isa:?}, {outer}×{len}, element {at}"
+                    );
+                }
+            }
+        }
+    }
 }
 
 /// The ONNX definition of a coordinate, in f64.

@@ -43,12 +43,13 @@ impl Prepare for command::QSoftmax {
         expect_scale("output_quant.scale", output_quant.scale)?;
         let target = q8("dtype", "output_quant.zero_point", dtype, output_quant.zero_point)?;
         let shape = axis(dims);
-        let softmax = checker.softmax(shape.len, target, [input_quant.scale, output_quant.scale])?;
+        let (isa, softmax) =
+            (checker.isa, checker.softmax(shape.len, target, [input_quant.scale, output_quant.scale])?);
         checker.finish(
             [input],
             &output,
             true,
-            plain(move |[input, ..], write, pool| softmax.run(shape, input, write, pool)),
+            plain(move |[input, ..], write, pool| softmax.run(isa, shape, input, write, pool)),
         )
     }
 }
