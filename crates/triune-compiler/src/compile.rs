@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use triune_device::{DeviceSpec, Library, command::CommandBuffer};
 use triune_graph::{Graph, ValueId, ValueKind, infer, passes};
+use triune_memory::Limits;
 use triune_tensor::{OutOfMemory, QuantParams, Requantize, memory::Room};
 
 use crate::{
@@ -175,11 +176,13 @@ pub fn compile_room(graph: &Graph) -> Result<Room, OutOfMemory> {
 
 /// Compiles a whole bound graph for the host: borders are row-major without padding.
 /// Weights stay in the model's library, if there is one. What the graph's outline is drawn of comes with the program.
+/// `search` is how long to look for a lower peak of its memory.
 pub fn compile_host(
     mut graph: Graph,
     spec: &DeviceSpec,
     fusion: bool,
     library: Option<&Library>,
+    search: Limits,
 ) -> Result<(Program, Skeleton), Error> {
     if fusion {
         passes::prepare_for_rows(&mut graph)?;
@@ -205,7 +208,9 @@ pub fn compile_host(
     }
     let lowered = lower(&graph, &plan, library)?;
     let skeleton = Skeleton::of(graph);
-    let (program, _) = program(spec, &CompileOptions::default(), lowered, inputs, outputs)?;
+    let usual = CompileOptions::default();
+    let options = CompileOptions { plan: PlanOptions { search, ..usual.plan }, ..usual };
+    let (program, _) = program(spec, &options, lowered, inputs, outputs)?;
     Ok((program, skeleton))
 }
 

@@ -95,7 +95,14 @@ fn cores_have_the_bits_of_the_host() {
             let core =
                 Accelerated::new(&accelerated::prepared(&bound).unwrap(), &source, spec.int16).unwrap();
             let host = Device::new(DeviceSpec::builtin("host").unwrap()).unwrap();
-            let (reference, _) = compile_host(core.graph.clone(), host.spec(), true, None).unwrap();
+            let (reference, _) = compile_host(
+                core.graph.clone(),
+                host.spec(),
+                true,
+                None,
+                triune_compiler::PlanOptions::default().search,
+            )
+            .unwrap();
             let reference = Arc::new(reference);
             let mut expected = Deployment::new(&host, &reference, &DeployOptions::default()).unwrap();
             // As everywhere else, nothing is read that this run has not written.

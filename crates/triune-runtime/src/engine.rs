@@ -2,10 +2,11 @@
 
 use std::{collections::HashSet, sync::Arc, time::Instant};
 
-use triune_compiler::{Skeleton, compile_host, compile_room, partition::without_operators};
+use triune_compiler::{PlanOptions, Skeleton, compile_host, compile_room, partition::without_operators};
 use triune_device::{DeviceSpec, Inputs, Outputs, Scratch, exec::StepView};
 use triune_graph::{Graph, NodeId, Strings, passes};
 use triune_kernels::Pool;
+use triune_memory::Limits;
 
 use crate::{
     Deployment, Error, Model, OperatorTime, Outline, Program, TensorIo, Workspace, host::HostProgram,
@@ -25,9 +26,14 @@ pub(crate) struct Resources {
     pub(crate) strings: Strings,
     /// Whether runs take the time of every operator.
     pub(crate) profiled: bool,
+    /// Programs that were planned.
+    pub(crate) planned: u32,
     /// How often networks within networks may still run in this run.
     pub(crate) rounds_left: u64,
 }
+
+/// Programs of a session whose memory is planned as low as a search finds; for later ones the first placement does.
+const SEARCHED: u32 = 16;
 
 /// A graph of fixed extents, ready to run: a program on the host, or one on a device with the parts before, between and behind it.
 #[derive(Debug)]
@@ -66,7 +72,12 @@ impl Engine {
             }
         }
         let (workspace, library) = (&resources.workspace, &resources.model.library);
-        let (program, skeleton) = compile_host(graph, workspace.spec(), resources.fusion, Some(library))?;
+        // One whose extents are new at each run, as those of a growing cache are, is to run, not to be planned as low as can be.
+        let usual = PlanOptions::default().search;
+        let search = if resources.planned < SEARCHED { usual } else { Limits::placements(0) };
+        resources.planned = resources.planned.saturating_add(1);
+        let (program, skeleton) =
+            compile_host(graph, workspace.spec(), resources.fusion, Some(library), search)?;
         let program = HostProgram::new(workspace, program, library)?;
         program.reserve(&mut resources.scratch, threads)?;
         Ok(Self::Host { program: Box::new(program), skeleton: Box::new(skeleton), times: Vec::new() })

@@ -14,7 +14,7 @@ impl<K> Default for PlanCache<K> {
 
 impl<K> PlanCache<K> {
     /// Programs that are kept; beyond them, the one that was not used for longest is dropped.
-    const KEPT: usize = 16;
+    const KEPT: usize = 64;
 
     pub(crate) fn len(&self) -> usize {
         self.0.len()

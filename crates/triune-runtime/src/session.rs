@@ -120,6 +120,7 @@ impl Session {
             scratch: Scratch::default(),
             strings: model.graph.strings.clone(),
             profiled: false,
+            planned: 0,
             rounds_left: 0,
             model,
         };

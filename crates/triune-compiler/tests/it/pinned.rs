@@ -559,7 +559,14 @@ fn programs_of_the_host() {
         let x = b.input("x", DType::F32, &[2, 4, 6, 5]);
         let made = build(&mut b, x);
         let graph = b.finish(&made);
-        let (made, _) = triune_compiler::compile_host(graph, &host, true, None).expect(name);
+        let (made, _) = triune_compiler::compile_host(
+            graph,
+            &host,
+            true,
+            None,
+            triune_compiler::PlanOptions::default().search,
+        )
+        .expect(name);
         writeln!(out, "== {name}").expect("memory");
         program(&mut out, &made);
     }

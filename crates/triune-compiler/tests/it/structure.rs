@@ -360,8 +360,14 @@ fn large_constants_of_the_model_are_tables() {
     let host = triune_device::DeviceSpec::builtin("host").expect("the host");
     let own = graph.value(large).constant.as_ref().expect("a constant").bytes();
     let library = triune_device::Library::beside([own]);
-    let (program, _) =
-        triune_compiler::compile_host(graph.clone(), &host, true, Some(&library)).expect("a program");
+    let (program, _) = triune_compiler::compile_host(
+        graph.clone(),
+        &host,
+        true,
+        Some(&library),
+        triune_compiler::PlanOptions::default().search,
+    )
+    .expect("a program");
     let places: Vec<_> = program.tables.iter().map(|table| (table.as_ptr(), table.len())).collect();
     assert_eq!(places, [(own.as_ptr(), 1 << 16)], "one for every view of it");
     assert!((1 << 16..2 << 16).contains(&program.constants.len()), "the small and the turned one");

@@ -17,7 +17,8 @@ use triune_testing::{Tensor, interpret};
 /// A graph's program.
 pub(crate) fn compiled(graph: &Graph, fusion: bool) -> Result<(Program, Outline), Error> {
     let host = DeviceSpec::builtin("host").expect("the host");
-    compile_host(graph.clone(), &host, fusion, None).map(|(program, skeleton)| (program, skeleton.outline()))
+    compile_host(graph.clone(), &host, fusion, None, triune_compiler::PlanOptions::default().search)
+        .map(|(program, skeleton)| (program, skeleton.outline()))
 }
 
 /// The commands of a program.
