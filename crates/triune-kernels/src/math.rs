@@ -331,6 +331,20 @@ pub(crate) fn fast_tanh(x: f32) -> f32 {
     (x * (27.0 + square) / (27.0 + 9.0 * square)) as f32
 }
 
+/// The inverse of sin; NaN beyond −1..1. In f64 and without a branch, so that it becomes vectors.
+#[inline(always)]
+pub(crate) fn asin(x: f32) -> f32 {
+    let x = f64::from(x);
+    exact::atan(x / ((1.0 - x) * (1.0 + x)).sqrt()) as f32
+}
+
+/// The inverse of cos, in the same way.
+#[inline(always)]
+pub(crate) fn acos(x: f32) -> f32 {
+    let x = f64::from(x);
+    (2.0 * exact::atan(((1.0 - x) / (1.0 + x)).sqrt())) as f32
+}
+
 /// x/(1 + |x|).
 #[inline(always)]
 pub(crate) fn softsign(x: f32) -> f32 {

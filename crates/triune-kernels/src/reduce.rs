@@ -106,6 +106,17 @@ impl Reduction {
         self.kept.inner() > 1 && (extent == 1 || self.kept.inner_strides()[1].unsigned_abs() < stride as u64)
     }
 
+    /// Results, elements of each and what lies between the first ones, where results lie side by side and each is one of short rows.
+    fn short_rows(&self) -> Option<(usize, usize, usize)> {
+        let (len, stride) = self.axes[RANK - 1];
+        let [out_step, step] = self.kept.inner_strides();
+        let one_axis = self.axes[..RANK - 1].iter().all(|axis| axis.0 == 1) && self.kept.outer(1) == 1;
+        let step = usize::try_from(step).ok().filter(|&step| step >= len)?;
+        let rows =
+            one_axis && stride == 1 && out_step == 1 && (4..=SHORT).contains(&len) && self.kept.inner() > 1;
+        rows.then_some((self.kept.inner(), len, step))
+    }
+
     fn check<T, O>(&self, x: &[T], out: &[O]) -> Result<(), Error> {
         Error::check_len("input", x.len(), self.input_span)?;
         Error::check_len("output", out.len(), usize::try_from(self.kept.span[0][1]).unwrap_or(usize::MAX))
@@ -329,6 +340,8 @@ trait Fold<T: Reducible>: Copy + Sync {
     /// go on side by side.
     const ANY_ORDER: bool = false;
     fn start(self) -> Self::Sum;
+    /// An element that changes nothing.
+    fn neutral(self) -> T;
     fn step(self, sum: Self::Sum, x: T) -> Self::Sum;
     fn join(self, a: Self::Sum, b: Self::Sum) -> Self::Sum;
     fn finish(self, sum: Self::Sum) -> T;
@@ -341,6 +354,10 @@ macro_rules! wide_fold {
 
         impl<T: Reducible> Fold<T> for $name {
             type Sum = T::Accumulator;
+            #[inline(always)]
+            fn neutral(self) -> T {
+                T::narrow(T::$start)
+            }
             #[inline(always)]
             fn start(self) -> T::Accumulator {
                 T::$start
@@ -379,6 +396,10 @@ macro_rules! extreme_fold {
         impl<T: Reducible> Fold<T> for $name {
             type Sum = T;
             const ANY_ORDER: bool = true;
+            #[inline(always)]
+            fn neutral(self) -> T {
+                T::$start
+            }
             #[inline(always)]
             fn start(self) -> T {
                 T::$start
@@ -443,18 +464,49 @@ multiversion! {
                 }
             }
         });
-        // Each width a constant, for which the loop becomes vectors.
-        macro_rules! halve {
-            ($($width:literal),*) => {$(
-                for lane in 0..$width {
-                    lanes[lane] = fold.join(lanes[lane], lanes[lane + $width]);
-                }
-            )*};
-        }
-        const { assert!(LANES == 16) };
-        halve!(8, 4, 2, 1);
-        fold.finish(lanes[0])
+        fold.finish(joined(fold, lanes))
     }
+}
+
+/// Elements of rows that are gathered several in a call.
+const SHORT: usize = 256;
+
+multiversion! {
+    /// Results of rows of `len` elements that lie `step` apart, at least [`LANES`] elements before the end of `x` each: as
+    /// [`fold_one`], without what it has for rows of any form.
+    fn fold_rows[T: Reducible, F: Fold<T>](fold: F, len: usize, step: usize, x: &[T], out: &mut [T]) {
+        let (whole, rest) = (len / LANES, len % LANES);
+        for (row, out) in out.iter_mut().enumerate() {
+            let (chunks, _) = x[row * step..][..(whole + 1) * LANES].as_chunks::<LANES>();
+            let mut lanes = [fold.start(); LANES];
+            for chunk in &chunks[..whole] {
+                for (lane, &x) in lanes.iter_mut().zip(chunk) {
+                    *lane = fold.step(*lane, x);
+                }
+            }
+            // What lies behind the row is read with it, and counts nothing.
+            for (index, (lane, &x)) in lanes.iter_mut().zip(&chunks[whole]).enumerate() {
+                *lane = fold.step(*lane, if index < rest { x } else { fold.neutral() });
+            }
+            *out = fold.finish(joined(fold, lanes));
+        }
+    }
+}
+
+/// Partial results, halved until one is left.
+#[inline(always)]
+fn joined<T: Reducible, F: Fold<T>>(fold: F, mut lanes: [F::Sum; LANES]) -> F::Sum {
+    // Each width a constant, for which the loop becomes vectors.
+    macro_rules! halve {
+        ($($width:literal),*) => {$(
+            for lane in 0..$width {
+                lanes[lane] = fold.join(lanes[lane], lanes[lane + $width]);
+            }
+        )*};
+    }
+    const { assert!(LANES == 16) };
+    halve!(8, 4, 2, 1);
+    lanes[0]
 }
 
 multiversion! {
@@ -501,6 +553,25 @@ fn run<T: Reducible, F: Fold<T>>(isa: Isa, fold: F, nest: &Reduction, x: &[T], o
     let shared = Shared::new(out);
     let out_step = nest.kept.inner_strides()[0] as usize;
     let vertical = nest.is_vertical();
+    if let Some((count, len, step)) = nest.short_rows() {
+        // The last ones, behind which too little lies, by themselves.
+        let beyond = x.len().checked_sub((len / LANES + 1) * LANES);
+        let several = beyond.map_or(0, |last| (last / step + 1).min(count));
+        parallel::ranges(pool, count, GRAIN.div_ceil(len), &|range| {
+            for part in spans(range.len(), len) {
+                let rows = range.start + part.start..range.start + part.end;
+                let first = rows.start;
+                // SAFETY: results of the nest, which lie side by side and inside of its span; ranges are disjoint.
+                let out = unsafe { shared.piece(first, rows.len()) };
+                let (out, rest) = out.split_at_mut(several.clamp(first, rows.end) - first);
+                fold_rows(level, fold, len, step, &x[first * step..], out);
+                for (row, out) in rows.skip(out.len()).zip(rest) {
+                    *out = fold_one(level, fold, nest, &x[row * step..]);
+                }
+            }
+        });
+        return;
+    }
     nest.each(pool, &|input, output, results| {
         let x = &x[input..];
         if vertical {
@@ -591,7 +662,7 @@ pub fn arg_reduce<T: Reducible, I: IndexType>(
     }
     let [out_step, step] = nest.kept.inner_strides().map(|stride| stride as usize);
     let (level, shared) = (Level::new(isa), Shared::new(out));
-    let scan = match (largest, last) {
+    let scan: Scan<T> = match (largest, last) {
         (true, false) => scan::<T, true, false>,
         (true, true) => scan::<T, true, true>,
         (false, false) => scan::<T, false, false>,
@@ -601,7 +672,9 @@ pub fn arg_reduce<T: Reducible, I: IndexType>(
         let x = &x[input..];
         let mut places = [0; BLOCK];
         let places = &mut places[..results];
-        if results == 1 && stride == 1 && len > LANES {
+        if results == 1 && stride == 1 && (LANES..=SHORT).contains(&len) {
+            places[0] = place_in_short(level, scan, [largest, last], &x[..len]);
+        } else if results == 1 && stride == 1 && len > LANES {
             places[0] = place_of(level, largest, last, &x[..len]) as u32;
         } else {
             scan(level, x, len, stride, step, places);
@@ -637,6 +710,24 @@ fn place_of<T: Reducible>(level: Level, largest: bool, last: bool, x: &[T]) -> u
     let place = if last { group.iter().rposition(is_best) } else { group.iter().position(is_best) };
     index * GROUP + place.unwrap_or(0)
 }
+
+/// The same of a row that is short: of every so many elements by vectors, then of those.
+fn place_in_short<T: Reducible>(level: Level, scan: Scan<T>, [largest, last]: [bool; 2], x: &[T]) -> u32 {
+    let mut places = [0; LANES];
+    scan(level, x, x.len() / LANES, LANES, 1, &mut places);
+    let of_lanes = places.iter().enumerate().map(|(lane, &place)| place as usize * LANES + lane);
+    let rest = x.len() / LANES * LANES..x.len();
+    let better = |best: usize, own: usize| {
+        let (a, b) = (x[best], x[own]);
+        let is_first =
+            if beats(largest, b, a) { false } else { beats(largest, a, b) || (best < own) != last };
+        if is_first { best } else { own }
+    };
+    of_lanes.chain(rest).reduce(better).unwrap_or(0) as u32
+}
+
+/// [`scan`], one of its forms.
+type Scan<T> = fn(Level, &[T], usize, usize, usize, &mut [u32]);
 
 /// Elements that are looked through at once.
 const GROUP: usize = 256;
