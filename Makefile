@@ -128,8 +128,8 @@ bench: ## run the kernel benchmarks
 	cargo bench --package triune-benches
 
 .PHONY: bench-peers
-bench-peers: $(DEV) $(NATIVE) ## compare images per second with ONNX Runtime (MODELS=folder to choose the models)
-	$(BIN)/python benches/python/bench_onnxruntime.py $(MODELS)
+bench-peers: $(DEV) $(NATIVE) ## compare images per second with ONNX Runtime, and with OpenVINO where it is installed (MODELS=folder to choose the models)
+	$(BIN)/python benches/python/bench_peers.py $(MODELS)
 
 FAMILY :=
 

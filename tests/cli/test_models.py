@@ -147,6 +147,9 @@ def test_bench(capsys: pytest.CaptureFixture[str]) -> None:
     assert mine.split()[0] == "triune"
     assert peer.split()[0] == "onnxruntime"
     assert float(mine.split()[-1]) > 0
+    with pytest.raises(SystemExit):
+        main([*command[:4], "--against", "onnxruntime,openvno"])
+    assert "unknown runtime 'openvno'; did you mean 'openvino'?" in capsys.readouterr().err
     assert main(["bench", str(DIGITS_INT8), "--shape", "imge=1,1,8,8"]) == 1
     assert "--shape: unknown input 'imge'; did you mean 'image'? the model has image" in capsys.readouterr().err
 

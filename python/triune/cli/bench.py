@@ -94,8 +94,7 @@ def _run(options: argparse.Namespace) -> int:
                 sides |= {name: PEERS[name](options.model, threads, feeds) for name in options.against}
                 times = _measure({name: side.run for name, side in sides.items()}, options.seconds)
                 found = [
-                    {"runtime": name, "threads": threads, "batch": batch}
-                    | _summary(times[name], batch * side.batches)
+                    {"runtime": name, "threads": threads, "batch": batch} | _summary(times[name], batch * side.batches)
                     for name, side in sides.items()
                 ]
                 if options.against:

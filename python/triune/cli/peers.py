@@ -1,4 +1,4 @@
-"""Other runtimes on this machine's CPU, for `triune bench --against`: with as many threads, and none that spins while it waits."""
+"""Other runtimes on this machine's CPU, for `triune bench --against`: with as many threads, none of which spins."""
 
 from __future__ import annotations
 

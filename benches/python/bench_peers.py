@@ -1,15 +1,17 @@
-"""Images per second of Triune and ONNX Runtime on the same models, measured in turns, as a Markdown table.
+"""Images per second of Triune, ONNX Runtime and, where it is installed, OpenVINO on the same models, as a Markdown table.
 
-    python benches/python/bench_onnxruntime.py [FILE OR FOLDER ...] [--threads 1 2] [--batch 1 8] [--least]
+    python benches/python/bench_peers.py [FILE OR FOLDER ...] [--threads 1 2] [--batch 1 8] [--least]
 
-Without arguments it takes the embedded network and the models of the test data folder (TRIUNE_TEST_DATA, or the folder
-`shared` beside the checkout). Each row warms both runtimes up and then lets them take turns for several rounds, so that
-a machine that changes its clock changes it for both. A model whose batch is fixed gets the rows of that batch only.
+All are measured in turns, with as many threads, none of which spins; the ratio is Triune's rate over that of the fastest
+other. Without arguments it takes the embedded network and the models of the test data folder (TRIUNE_TEST_DATA, or the folder
+`shared` beside the checkout). Each row warms the runtimes up and then lets them take turns for several rounds, so that
+a machine that changes its clock changes it for all. A model whose batch is fixed gets the rows of that batch only.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import statistics
 import sys
@@ -25,8 +27,10 @@ import numpy.typing as npt
 import onnxruntime as ort
 
 import triune
+from triune.cli.peers import PEERS, Side
 from triune.models import DIGITS_F32, DIGITS_INT8
 
+PEER_NAMES = list(PEERS) if importlib.util.find_spec("openvino") else ["onnxruntime"]
 ROOT = Path(__file__).resolve().parents[2]
 Feeds = dict[str, npt.NDArray[Any]]
 NUMPY = {"tensor(float)": np.float32, "tensor(uint8)": np.uint8, "tensor(int8)": np.int8, "tensor(int64)": np.int64}
@@ -40,26 +44,18 @@ class Row:
     threads: int
     batch: int
     ours: list[float]
-    theirs: list[float]
+    theirs: list[list[float]]
     difference: float
 
     def __str__(self) -> str:
-        ratios = [mine / peer for mine, peer in zip(self.ours, self.theirs, strict=True)]
-        ours, theirs = statistics.median(self.ours), statistics.median(self.theirs)
+        best = [max(rates) for rates in zip(*self.theirs, strict=True)]
+        ratios = [mine / peer for mine, peer in zip(self.ours, best, strict=True)]
+        rates = " | ".join(f"{statistics.median(rates):,.1f}" for rates in (self.ours, *self.theirs))
         same = "equal bits" if self.difference == 0 else f"{self.difference:.1e}"
         return (
-            f"| {self.model} | {self.threads} | {self.batch} | {ours:,.1f} | {theirs:,.1f} "
+            f"| {self.model} | {self.threads} | {self.batch} | {rates} "
             f"| {statistics.median(ratios):.2f} | {min(ratios):.2f} | {same} |"
         )
-
-
-def peer_session(path: Path, threads: int) -> ort.InferenceSession:
-    """Load a model in ONNX Runtime with its defaults, on `threads` threads."""
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
 def feeds(session: ort.InferenceSession, batch: int) -> Feeds | None:
@@ -80,8 +76,6 @@ def feeds(session: ort.InferenceSession, batch: int) -> Feeds | None:
 
 def rate(run: Callable[[], object], images: int, seconds: float, least: bool) -> float:
     """Return images per second of `run`, called for `seconds` at least: of all calls, or of the fastest."""
-    # Threads of the other runtime may still be spinning.
-    time.sleep(0.05)
     run()
     calls, fastest = 0, float("inf")
     start = before = time.perf_counter()
@@ -93,6 +87,13 @@ def rate(run: Callable[[], object], images: int, seconds: float, least: bool) ->
     return images / fastest if least else calls * images / elapsed
 
 
+def described(path: Path) -> ort.InferenceSession:
+    """Load a model for what it says of its inputs."""
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
 def difference(ours: list[npt.NDArray[Any]], theirs: list[npt.NDArray[Any]]) -> float:
     """Return the largest absolute difference over all outputs."""
     pairs = zip(ours, theirs, strict=True)
@@ -101,22 +102,21 @@ def difference(ours: list[npt.NDArray[Any]], theirs: list[npt.NDArray[Any]]) -> 
 
 def rows(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:
     """Measure one model with every number of threads and every batch size that it takes."""
+    inputs = described(path)
     for threads in arguments.threads:
-        peer = peer_session(path, threads)
         mine = triune.Session(path, threads=threads)
         for batch in arguments.batch:
-            data = feeds(peer, batch)
+            data = feeds(inputs, batch)
             if data is None:
                 continue
-            run_mine, run_peer = partial(mine.run, data), partial(peer.run, None, data)
-            apart = difference(run_mine(), run_peer())
-            ours: list[float] = []
-            theirs: list[float] = []
+            sides = [Side(partial(mine.run, data)), *(PEERS[name](path, threads, data) for name in PEER_NAMES)]
+            apart = difference(sides[0].run(), sides[1].run())
+            rates: list[list[float]] = [[] for _ in sides]
             for turn in range(arguments.rounds):
-                order = [(ours, run_mine), (theirs, run_peer)]
-                for rates, run in order if turn % 2 == 0 else reversed(order):
-                    rates.append(rate(run, batch, arguments.seconds, arguments.least))
-            yield Row(path.stem, threads, batch, ours, theirs, apart)
+                order = list(zip(rates, sides, strict=True))
+                for own, side in order if turn % 2 == 0 else reversed(order):
+                    own.append(rate(side.run, batch * side.batches, arguments.seconds, arguments.least))
+            yield Row(path.stem, threads, batch, rates[0], rates[1:], apart)
 
 
 def models(chosen: list[Path]) -> list[Path]:
@@ -131,7 +131,7 @@ def models(chosen: list[Path]) -> list[Path]:
 
 def main() -> int:
     """Print the table; a model that fails becomes a row that says why, and the exit status 1."""
-    parser = argparse.ArgumentParser(description="Compare images per second with ONNX Runtime.")
+    parser = argparse.ArgumentParser(description="Compare images per second with other runtimes.")
     parser.add_argument("models", nargs="*", type=Path, help="ONNX files or folders of them")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--batch", nargs="+", type=int, default=[1, 8])
@@ -141,8 +141,9 @@ def main() -> int:
     arguments = parser.parse_args()
 
     print(f"Triune {triune.__version__}, ONNX Runtime {ort.__version__}, {os.cpu_count()} CPUs\n")
-    print("| model | threads | batch | Triune img/s | ONNX Runtime img/s | ratio | worst round | max difference |")
-    print("|---|---|---|---|---|---|---|---|")
+    names = " | ".join(f"{name} /s" for name in ("Triune", *PEER_NAMES))
+    print(f"| model | threads | batch | {names} | ratio | worst round | max difference |")
+    print("|" + "---|" * (7 + len(PEER_NAMES)))
     failed = False
     for path in models(arguments.models):
         try:
