@@ -61,7 +61,8 @@ fn staged<S: BuildHasher>(
         // What has enough to do comes first.
         let enough = |cost: u64| cost >= LEAST.0.max(all / LEAST.1);
         let able = own.iter().skip(1).take_while(|(cost, _)| enough(*cost)).count() + 1;
-        let place: HashMap<u32, usize> = own.iter().zip(0..).map(|((_, stage), place)| (*stage, place)).collect();
+        let place: HashMap<u32, usize> =
+            own.iter().zip(0..).map(|((_, stage), place)| (*stage, place)).collect();
         let left: Vec<_> = (0..)
             .zip(&stages)
             .filter_map(|(node, stage)| Some((NodeId(node), *place.get(stage)?)))
