@@ -19,7 +19,7 @@ from triune.quantization._layout import join_orders  # noqa: E402
 networks = load(__file__, "tensorflow_networks")
 deployed = load(__file__, "test_deployable_networks")
 
-BORDER = {"Softmax": "the device has no Softmax", "Sub": "", "Mul": "too little work"}
+BORDER = {"Softmax", "Sub", "Mul"}
 """What makes the answer stays in float; a picture is scaled before it is quantized."""
 
 
@@ -33,8 +33,7 @@ def test_every_target_computes_all_of_it(name: str, tmp_path: Path) -> None:
     for target in ("metis", "metis-m2", "zg330", "buyi"):
         report = triune.compile(file, target=target, output=tmp_path / target).report
         assert (report.share, report.segments) == (1.0, 1), (target, str(report))
-        stayed = {each.op: each.reason for each in report.stayed}
-        assert set(stayed) <= set(BORDER), (target, str(report))
+        assert {each.op for each in report.stayed} <= BORDER, (target, str(report))
     for target in deployed.BOARDS:
         report = triune.compile(file, target=target, output=tmp_path / f"{target}_icraft", format="icraft").report
         assert report.share == 1.0, (target, str(report))

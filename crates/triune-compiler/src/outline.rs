@@ -193,9 +193,15 @@ impl OutlineBuilder {
     }
 }
 
+/// Whether an operator is one of those that a change of size was spelled out as, such as products with matrices.
+pub(crate) fn is_resize(node: &Node) -> bool {
+    node.origin.as_ref().is_some_and(|origin| matches!(&*origin.op, "Resize" | "Upsample"))
+}
+
 /// Multiply-accumulates of an operator over constant weights or two matrices; 0 of others, and where extents are open.
 pub(crate) fn macs(graph: &Graph, node: &Node) -> u64 {
     match &node.op {
+        _ if is_resize(node) => 0,
         Op::Conv(_) | Op::Gemm(_) | Op::MatMul(_) => operations(graph, node).unwrap_or(0) / 2,
         _ => 0,
     }

@@ -20,12 +20,14 @@ impl Split {
     /// Cuts a model in front of the operators whose extents depend on data; nothing if it has none, or nothing before them.
     pub(crate) fn of(model: &Graph) -> Result<Option<Self>, Error> {
         let mut late = vec![false; model.values.len()];
-        let mut rest = Vec::new();
+        let (mut rest, mut front) = (Vec::new(), HashSet::new());
         for node in &model.nodes {
             let after = node.inputs.iter().flatten().any(|id| late[id.0 as usize]);
             if after || matches!(node.op, Op::Hosted(_)) {
                 node.outputs.iter().flatten().for_each(|id| late[id.0 as usize] = true);
                 rest.push(node);
+            } else {
+                front.extend(node.inputs.iter().flatten().copied());
             }
         }
         if rest.is_empty() || rest.len() == model.nodes.len() {
@@ -47,8 +49,9 @@ impl Split {
             .collect();
         let past = model.inputs.iter().filter(|id| used.contains(id));
         let begin: Vec<ValueId> = ends.iter().chain(past).copied().collect();
+        let first = model.inputs.iter().filter(|id| front.contains(id) || !used.contains(id));
         Ok(Some(Self {
-            head: model.extract(&model.inputs, &ends)?,
+            head: model.extract(&first.copied().collect::<Vec<_>>(), &ends)?,
             tail: model.extract(&begin, &model.outputs)?,
         }))
     }
@@ -61,8 +64,8 @@ impl Split {
     /// Its operators, and why they are the host's.
     pub(crate) fn stayed(&self) -> impl Iterator<Item = Stayed> {
         self.tail.nodes.iter().map(|node| Stayed {
-            node: node.name.clone(),
-            op: node.op.name().into(),
+            node: node.title().0.into(),
+            op: node.title().1.into(),
             macs: 0,
             reason: match &node.op {
                 Op::Hosted(Hosted::Maps(_)) => "only the host has maps".into(),

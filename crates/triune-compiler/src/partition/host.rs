@@ -85,12 +85,13 @@ impl Cut {
         Ok(Self { input_floats, output_floats, input_quants, output_quants, output_dtypes, output_integers })
     }
 
-    /// The host part before the core, which makes the first inputs, unless these are the model's own.
+    /// The host part before the core, which makes the first inputs, unless these are the model's own. An input of which nothing is
+    /// made is one of its inputs, so that the whole takes what the model does.
     pub(super) fn preprocess(&self, names: &Names<'_>, given: usize) -> Result<HostPart, Error> {
         let (model, floats) = (names.model, &self.input_floats[..given]);
         let inputs: HashSet<ValueId> = model.inputs.iter().copied().collect();
         let is_input = |name: &String| names.find(name).is_some_and(|id| inputs.contains(&id));
-        if floats.iter().all(is_input) {
+        if floats.iter().all(is_input) && !names.has_idle_input() {
             return Ok(HostPart::default());
         }
         let (mut outputs, mut seen) = (Vec::new(), HashSet::new());

@@ -83,6 +83,11 @@ impl<'g> Names<'g> {
         (value.provenance == Provenance::Network).then_some((&*value.name, None))
     }
 
+    /// Whether the model has an input of which it makes nothing.
+    pub(super) fn has_idle_input(&self) -> bool {
+        self.model.inputs.iter().any(|id| !self.read.contains(id) && !self.given.contains(id))
+    }
+
     /// The model's value of this name.
     pub(super) fn find(&self, name: &str) -> Option<ValueId> {
         self.ids.get(name).copied()

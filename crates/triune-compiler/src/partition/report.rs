@@ -1,11 +1,11 @@
 //! What a partition came to, for people: what runs where, why, and what crosses.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet, hash_map::Entry};
 
 use triune_graph::{Graph, NodeId, Op, ValueId, ValueKind};
 use triune_tensor::{DType, QuantParams, Shape};
 
-use super::{Crossings, Reasons, is_device};
+use super::{Crossings, Reasons, is_device, stages::LACKS};
 use crate::outline::macs;
 
 /// What runs where, and what crosses.
@@ -85,19 +85,41 @@ impl Report {
         int16: bool,
     ) -> Self {
         let reasons = Reasons::new(prepared, stages, kept, int16);
+        let mut spelled_out = HashMap::new();
         let mut report = Self { segments: crossings.pauses.len() + 1, ..Self::default() };
         for (index, (node, &stage)) in prepared.nodes.iter().zip(stages).enumerate() {
             if matches!(node.op, Op::QuantizeLinear(_) | Op::DequantizeLinear(_)) {
                 continue;
             }
             let own = macs(prepared, node);
+            // What one node of the model was spelled out as is one operator.
+            let row = report.stayed.len();
+            let place = node.origin.as_ref().map(|origin| (is_device(stage), &origin.node, &origin.op));
+            let known = place.and_then(|place| match spelled_out.entry(place) {
+                Entry::Occupied(known) => Some(*known.get()),
+                Entry::Vacant(new) => {
+                    new.insert(row);
+                    None
+                }
+            });
             let share = if is_device(stage) { &mut report.device } else { &mut report.host };
-            share.operators += 1;
+            share.operators += usize::from(known.is_none());
             share.macs = share.macs.saturating_add(own);
-            if !is_device(stage) {
-                let reason = reasons.of(NodeId(index as u32));
-                let (name, op) = node.title();
-                report.stayed.push(Stayed { node: name.into(), op: op.into(), macs: own, reason });
+            if is_device(stage) {
+                continue;
+            }
+            let reason = reasons.of(NodeId(index as u32));
+            let (name, op) = node.title();
+            match known {
+                Some(row) => {
+                    let known: &mut Stayed = &mut report.stayed[row];
+                    known.macs = known.macs.saturating_add(own);
+                    // What the device lacks says more than what that keeps on the host.
+                    if reason.starts_with(LACKS) && !known.reason.starts_with(LACKS) {
+                        known.reason = reason;
+                    }
+                }
+                None => report.stayed.push(Stayed { node: name.into(), op: op.into(), macs: own, reason }),
             }
         }
         let bytes = |id: ValueId| {

@@ -9,17 +9,23 @@ use std::{
     hash::BuildHasher,
 };
 
-use triune_graph::{Graph, Node, NodeId, Op, ValueId};
+use triune_graph::{
+    Graph, Node, NodeId, Op, ValueId,
+    ops::{BinaryKind, ReduceKind},
+};
 use triune_tensor::{DType, QuantParams};
 
-use crate::outline::macs;
+use crate::outline::{is_resize, macs};
 
 /// Most stages of the device. Each but the first costs a call and the transfer of what crosses.
-pub const MOST_STAGES: usize = 8;
+pub const MOST_STAGES: usize = 16;
 
 /// A stage of the device beside the largest has at least this many multiply-accumulates, and one in so many of all; else its
 /// operators stay on the host, which has computed them by the time that they would have crossed.
 const LEAST: (u64, u64) = (50_000, 200);
+
+/// How the reason of what the device has in no form begins.
+pub(super) const LACKS: &str = "the device has no";
 
 /// Whether a stage is one of the device's.
 pub const fn is_device(stage: u32) -> bool {
@@ -29,6 +35,16 @@ pub const fn is_device(stage: u32) -> bool {
 /// The stage of every node of a prepared graph; those in `kept` stay on the host, and those over 16-bit integers unless the
 /// device computes on these.
 pub fn stages<S: BuildHasher>(graph: &Graph, kept: &HashSet<NodeId, S>, int16: bool) -> Vec<u32> {
+    staged(graph, kept, int16).0
+}
+
+/// The same, and the nodes whose stages the device had for [`MOST_STAGES`] others.
+fn staged<S: BuildHasher>(
+    graph: &Graph,
+    kept: &HashSet<NodeId, S>,
+    int16: bool,
+) -> (Vec<u32>, HashSet<NodeId>) {
+    let mut crowded_out = HashSet::new();
     let mut kept: HashSet<NodeId> = kept.iter().copied().collect();
     let costs: Vec<u64> = graph.nodes.iter().map(|node| macs(graph, node)).collect();
     loop {
@@ -42,16 +58,21 @@ pub fn stages<S: BuildHasher>(graph: &Graph, kept: &HashSet<NodeId, S>, int16: b
         // Of equal ones the first is kept.
         own.sort_unstable_by_key(|&(cost, stage)| (std::cmp::Reverse(cost), stage));
         let all = own.iter().fold(0_u64, |sum, (cost, _)| sum.saturating_add(*cost));
-        let pays = |(index, (cost, _)): (usize, &(u64, u32))| {
-            index == 0 || index < MOST_STAGES && *cost >= LEAST.0.max(all / LEAST.1)
-        };
-        let paying: HashSet<u32> =
-            own.iter().enumerate().filter(|&each| pays(each)).map(|(_, (_, stage))| *stage).collect();
-        if paying.len() == own.len() {
-            return put_off(graph, stages);
+        // What has enough to do comes first.
+        let enough = |cost: u64| cost >= LEAST.0.max(all / LEAST.1);
+        let able = own.iter().skip(1).take_while(|(cost, _)| enough(*cost)).count() + 1;
+        let place: HashMap<u32, usize> =
+            own.iter().zip(0..).map(|((_, stage), place)| (*stage, place)).collect();
+        let left: Vec<_> = (0..)
+            .zip(&stages)
+            .filter_map(|(node, stage)| Some((NodeId(node), *place.get(stage)?)))
+            .filter(|(_, place)| *place >= able.min(MOST_STAGES))
+            .collect();
+        if left.is_empty() {
+            return (put_off(graph, stages), crowded_out);
         }
-        let left = (0..).zip(&stages).filter(|(_, stage)| is_device(**stage) && !paying.contains(stage));
-        kept.extend(left.map(|(index, _)| NodeId(index)));
+        kept.extend(left.iter().map(|(node, _)| *node));
+        crowded_out.extend(left.iter().filter(|(_, place)| *place < able).map(|(node, _)| *node));
     }
 }
 
@@ -96,6 +117,8 @@ pub struct Reasons<'g> {
     graph: &'g Graph,
     /// For each node what it has against the device itself.
     own: Vec<Option<String>>,
+    /// Those whose stages the device had for others.
+    crowded_out: HashSet<NodeId>,
     /// For each node the first one that keeps it on the host: itself, or one whose results it comes behind.
     roots: Vec<usize>,
 }
@@ -115,8 +138,12 @@ impl<'g> Reasons<'g> {
             let stays = !crosses(graph, &graph.nodes[maker]) && !is_told(graph, &meanings, *id);
             (!is_device(stages[maker]) && stays).then_some(maker)
         };
-        let mut reasons =
-            Self { graph, own: Vec::with_capacity(stages.len()), roots: Vec::with_capacity(stages.len()) };
+        let mut reasons = Self {
+            graph,
+            own: Vec::with_capacity(stages.len()),
+            crowded_out: staged(graph, kept, int16).1,
+            roots: Vec::with_capacity(stages.len()),
+        };
         for (index, node) in graph.nodes.iter().enumerate() {
             let own = if is_device(stages[index]) { None } else { against_device(graph, index, kept, int16) };
             let behind = node.inputs.iter().flatten().find_map(makes_on_host).filter(|_| own.is_none());
@@ -134,6 +161,9 @@ impl<'g> Reasons<'g> {
             Some(own) if root == index => own.clone(),
             Some(_) => {
                 format!("it comes behind a {} that stays on the host", self.graph.nodes[root].title().1)
+            }
+            None if self.crowded_out.contains(&NodeId(root as u32)) => {
+                format!("a program has at most {MOST_STAGES} segments, and others have more work")
             }
             None => "too little work behind the host to cross for".into(),
         }
@@ -160,14 +190,14 @@ fn against_device(
         if value.dtype == Some(DType::I16) {
             return Some("16-bit integers, and the device computes on those of 8".into());
         }
-        return Some(if stays_on_host(node) {
-            format!("the device has no {}, and it computes on {dtype}", node.op.name())
+        return Some(if stays_on_host(node) && !has_integer_form(node) {
+            format!("{LACKS} {}, and it computes on {dtype}", node.title().1)
         } else {
             format!("it computes on {dtype}: no quantizer on both sides, or no form over integers")
         });
     }
     if stays_on_host(node) {
-        return Some(format!("the device has no {}", node.op.name()));
+        return Some(format!("{LACKS} {}", node.title().1));
     }
     let is_kept = kept.contains(&NodeId(index as u32));
     is_kept.then(|| "what it gives or takes has no tensor in the model that could cross".into())
@@ -325,6 +355,18 @@ fn stays_on_host(node: &Node) -> bool {
         | Op::ScatterNd(_)
         | Op::Hosted(_) => false,
         _ => true,
+    }
+}
+
+/// Whether the device computes some operators of this name over integers.
+fn has_integer_form(node: &Node) -> bool {
+    match &node.op {
+        Op::Binary(op) => matches!(op.kind, BinaryKind::Add | BinaryKind::Sub | BinaryKind::Mul),
+        Op::Reduce(op) => matches!(op.kind, ReduceKind::Mean),
+        Op::Unary(_) | Op::Clip(_) | Op::Softmax(_) | Op::LayerNorm(_) => true,
+        // A part of an operator that others of its name do without.
+        Op::Weigh(_) => is_resize(node),
+        _ => false,
     }
 }
 

@@ -7,7 +7,7 @@ use triune_graph::{
     infer::infer,
     ops::{
         Gather, GatherElements, GatherNd, Op, PostOp, ScatterElements, ScatterKind, ScatterNd, ShapeOf,
-        Unary, UnaryKind,
+        Unary, UnaryKind, Weigh,
     },
     passes,
 };
@@ -48,6 +48,26 @@ proptest! {
         prop_assert_eq!(&alive, &graph);
         infer(&mut alive).unwrap();
         prop_assert_eq!(alive, graph);
+    }
+}
+
+/// Sums of one tap and of several, with and without factors, with indices for all images and for each: they are written as several
+/// operators, and read as one, whose products are not rounded.
+#[test]
+fn weighted_sums_are_read_as_they_were() {
+    for (taps, images, with_factors) in [(1, 1, false), (4, 1, true), (3, 2, true), (2, 2, false)] {
+        let mut builder = GraphBuilder::new();
+        let x = builder.input("x", DType::F32, &[2, 3, 5]);
+        let indices = builder.input("indices", DType::I32, &[images, taps, 7]);
+        let mut operands = vec![x, indices];
+        if with_factors {
+            operands.push(builder.input("factors", DType::F32, &[images, taps, 7]));
+        }
+        let y = builder.node(Op::Weigh(Weigh), &operands);
+        let graph = builder.finish_inferred(&[y]);
+        let read = read_bytes(write(&graph).expect("other operators"), None).expect("what was written");
+        assert_eq!((&read.inputs, read.nodes.len()), (&graph.inputs, 1), "{taps} taps, {images} images");
+        assert_eq!((&read.nodes[0].op, &read.nodes[0].inputs), (&graph.nodes[0].op, &graph.nodes[0].inputs));
     }
 }
 

@@ -239,12 +239,18 @@ impl Emitter<'_> {
         let (x, y) = ends(node)?;
         let dims = self.dims(x)?;
         let axis = Self::axis(node, op.axis, dims.rank())?;
-        let wrong = || Error::unsupported(node, "its indices are not one constant");
-        let indices = self.constant_ints(node, 1).ok_or_else(wrong)?;
+        let wrong = |what: &str| Error::unsupported(node, what);
+        let indices = self.constant_ints(node, 1).ok_or_else(|| {
+            wrong(
+                "its indices are computed, and the vendor's operators take elements at constant ones; let the model end before \
+                 it (--outputs), or compile the model into a package (--format package), whose host part runs it",
+            )
+        })?;
         let [index] = indices.as_slice() else { return self.several(node, axis, &indices) };
         let extent = dims[axis] as i64;
         let from_front = if *index < 0 { index + extent } else { *index };
-        let start = usize::try_from(from_front).ok().filter(|&start| start < dims[axis]).ok_or_else(wrong)?;
+        let start = usize::try_from(from_front).ok().filter(|&start| start < dims[axis]);
+        let start = start.ok_or_else(|| wrong("its index is behind the last element"))?;
         let mut ranges: Vec<SliceRange> =
             dims.iter().map(|&length| SliceRange { start: 0, step: 1, length }).collect();
         ranges[axis] = SliceRange { start, step: 1, length: 1 };

@@ -453,6 +453,17 @@ const REFUSED: &[(&str, &str, Build)] = &[
         let pads = ints(b, &[0, 0, -1, 0, 0, 0, 2, 0]);
         vec![b.node(Op::Pad(ops::Pad { mode: ops::PadMode::Constant }), &[y, pads])]
     }),
+    ("Gather", "let the model end before it (--outputs), or compile the model into a package", |b, y| {
+        let op = ops::ArgReduce {
+            kind: ops::ReduceKind::Max,
+            axis: 1,
+            keep_dims: false,
+            last: false,
+            dtype: DType::I64,
+        };
+        let indices = b.node(Op::ArgReduce(op), &[y]);
+        vec![b.node(Op::Gather(ops::Gather { axis: 1 }), &[y, indices])]
+    }),
     ("Pad", "what it fills with is not one constant real", |b, y| {
         let (pads, value) = (ints(b, &[0, 0, 1, 0, 0, 0, 2, 0]), reduce(b, ops::ReduceKind::Max, &[3], y));
         let value = reduce(b, ops::ReduceKind::Sum, &[0, 1, 2], value);

@@ -10,6 +10,7 @@ mod proto;
 mod read;
 mod spelled;
 mod tensor;
+mod weighed;
 mod write;
 
 use std::path::Path;
@@ -76,7 +77,8 @@ fn described(bytes: &Bytes, folder: Option<&Path>, strings: Strings) -> Result<(
     let mut model = proto::model(bytes, &mut room)?;
     let mut metadata = std::mem::take(&mut model.metadata);
     metadata.opsets = model.opsets.iter().map(|&(domain, version)| (domain.to_owned(), version)).collect();
-    let graph = read::graph(model, bytes, folder, strings)?;
+    let mut graph = read::graph(model, bytes, folder, strings)?;
+    weighed::put_together(&mut graph);
     metadata.graph.clone_from(&graph.name);
     Ok((graph, metadata))
 }

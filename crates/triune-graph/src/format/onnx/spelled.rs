@@ -153,7 +153,7 @@ impl Steps<'_> {
         }
     }
 
-    /// Σ f·x at k, tap by tap; where k is negative nothing is added.
+    /// Σ f·x at k, tap by tap; where k is negative nothing is added. Readers put it together again (`weighed.rs`).
     fn weigh(&mut self, x: ValueId) {
         let [indices, factors] = [1, 2].map(|index| self.node.inputs.get(index).copied().flatten());
         let result = self.node.outputs.first().copied().flatten();
