@@ -421,6 +421,8 @@ def ranges(d: Draw) -> Drawn:
 
 @ms("Unique")
 def unique(d: Draw) -> Drawn:
+    if d.type(0).name == "STRING":
+        raise Refused("strings")
     return Drawn([np.round(d.tensor(0, d.shape(1), special=False))], outputs=3)
 
 
