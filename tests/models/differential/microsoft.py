@@ -108,7 +108,7 @@ def fused_conv(d: Draw) -> Drawn:
     attributes, kernel, least = windows(d, 2)
     group, each, outs = d.pick(1, 1, 2), d.between(1, 3), d.between(1, 3)
     attributes |= {"group": group, "kernel_shape": kernel}
-    kind = d.pick("Relu", "Tanh", "Sigmoid", "LeakyRelu", "Clip", "HardSigmoid")
+    kind = d.pick("Relu", "Tanh", "Sigmoid", "LeakyRelu", "Clip", "HardSigmoid", "HardSwish")
     parameters = {"LeakyRelu": [0.1], "Clip": [-1.0, 2.0], "HardSigmoid": [0.2, 0.5]}
     attributes["activation"] = kind
     if kind in parameters:
@@ -133,10 +133,14 @@ def few_bits(d: Draw) -> Drawn:
         count = n * -(-blocks * bits // 8) if packed else n * blocks
         points = d.array(own, (count,), 0, 255 if packed else 12, special=False)
     bias = d.tensor(5, (n,), special=False) if d.maybe(0.3) else None
+    # ONNX Runtime leaves zero points in bytes aside, and has no eight bits, where there is an order of groups.
+    order = None
+    if bits == 4 and (points is None or points.dtype.kind == "f") and d.maybe(0.3):
+        order = d.whole(0, blocks - 1, (k,), np.int32)
     attributes = {"K": k, "N": n, "bits": bits, "block_size": block}
     x = d.tensor(0, (*d.shape(d.between(0, 2), 1, 3), d.extent(1, 4), k), special=False)
-    return Drawn([x, weights, scales, points, None, bias], attributes, known=(1, 2, 3) if points is not None else (1, 2),
-                 bound=20)  # fmt: skip
+    known = (1, 2, *([3] if points is not None else []), *([4] if order is not None else []))
+    return Drawn([x, weights, scales, points, order, bias], attributes, known=known, bound=20)
 
 
 @ms("QuantizeLinear", "DequantizeLinear")
@@ -308,3 +312,137 @@ def lstm(d: Draw) -> Drawn:
     operands: list[Any] = [x, *weights, bias, lengths, *states, None, steps_of[0], points[0], steps_of[1], points[1]]
     # A byte of inputs and states in each step.
     return Drawn(operands, attributes, 3, known=(1, 2, 8, 9, 10, 11), bound=3e4)
+
+
+@ms("FusedGemm")
+def fused_gemm(d: Draw) -> Drawn:
+    m, k, n = d.extent(1, 5), d.between(1, 9), d.extent(1, 5)
+    attributes: dict[str, Any] = d.some(
+        transA=d.between(0, 1), transB=d.between(0, 1), alpha=d.real(0.5, 2), beta=d.real(0.5, 2)
+    )
+    one, both = ["alpha"], ["alpha", "beta"]
+    parts = dict.fromkeys(("LeakyRelu", "Elu", "Celu", "ThresholdedRelu"), one) | {"Selu": ["alpha", "gamma"]}
+    parts |= dict.fromkeys(("HardSigmoid", "ScaledTanh", "ParametricSoftplus"), both)
+    kind = d.pick("Relu", "Tanh", "Sigmoid", "Softplus", "Softsign", *parts)
+    attributes |= {"activation": kind} | {f"activation_{part}": d.real(0.2, 1) for part in parts.get(kind, [])}
+    a = d.tensor(0, (k, m) if attributes.get("transA") else (m, k), special=False)
+    b = d.tensor(1, (n, k) if attributes.get("transB") else (k, n), special=False)
+    return Drawn(
+        [a, b, d.tensor(2, d.pick((n,), (1, n), (m, n)), special=False) if d.maybe() else None], attributes, bound=20
+    )
+
+
+@ms("FusedMatMul", "TransposeMatMul")
+def fused_matmul(d: Draw) -> Drawn:
+    m, k, n, outer = d.extent(1, 5), d.between(1, 9), d.extent(1, 5), d.shape(d.between(0, 2), 1, 3)
+    attributes: dict[str, Any] = d.some(transA=d.between(0, 1), transB=d.between(0, 1), alpha=d.real(0.5, 2))
+    if d.op == "FusedMatMul" and outer:
+        attributes |= d.some(transBatchA=d.between(0, 1), transBatchB=d.between(0, 1))
+    operands = []
+    for place, side, (rows, columns) in ((0, "A", (m, k)), (1, "B", (k, n))):
+        if attributes.get(f"trans{side}"):
+            rows, columns = columns, rows
+        around = attributes.get(f"transBatch{side}")
+        operands.append(d.tensor(place, (rows, *outer, columns) if around else (*outer, rows, columns), special=False))
+    return Drawn([*operands], attributes, bound=20)
+
+
+@ms("NhwcMaxPool")
+def nhwc_max_pool(d: Draw) -> Drawn:
+    attributes, kernel, least = windows(d, 2)
+    attributes |= {"kernel_shape": kernel, **d.some(ceil_mode=d.between(0, 1))}
+    return Drawn([octets(d, d.type(0), (d.extent(1, 2), *spatial(d, least), d.extent(1, 4)))], attributes)
+
+
+@ms("QAttention")
+def q_attention(d: Draw) -> Drawn:
+    heads, each, width, batch, places = (
+        d.between(1, 3),
+        d.between(1, 4),
+        d.between(1, 8),
+        d.extent(1, 3),
+        d.extent(1, 5),
+    )
+    count = 3 * heads * each
+    x, w = octets(d, d.type(0), (batch, places, width)), octets(d, d.type(1), (width, count), weights=True)
+    own = d.pick((), (count,))
+    steps = [reals(d, (), 0.002, 0.02), reals(d, own, 0.002, 0.02)]
+    points = [zero(d, d.type(0)) if d.maybe() else None, zero(d, d.type(1), own) if d.maybe() else None]
+    attributes = d.some(unidirectional=d.between(0, 1)) | {"num_heads": heads}
+    known = (1, *(place + 6 for place in (0, 1) if points[place] is not None))
+    return Drawn([x, w, reals(d, (count,), -1, 1), *steps, None, *points], attributes, known=known, bound=40)
+
+
+@ms("GatherBlockQuantized")
+def gather_blocks(d: Draw) -> Drawn:
+    of = d.type(0)
+    if of.name != "UINT8":
+        raise Refused("few bits come in pairs")
+    bits, block, rows = d.pick(2, 4, 4, 8), d.pick(16, 32), d.between(1, 5)
+    per_byte = 8 // bits
+    width = d.between(1, 40)
+    blocks = -(-width * per_byte // block)
+    scales = d.array(d.type(2), (rows, blocks), 0.02, 0.2, special=False)
+    points = octets(d, of, (rows, -(-blocks // per_byte))) if d.maybe() else None
+    chosen = d.whole(-rows, rows - 1, d.shape(d.between(0, 2)), d.dtype(1))
+    attributes = {"bits": bits, "block_size": block, "quantize_axis": d.pick(1, -1)}
+    return Drawn([octets(d, of, (rows, width)), np.asarray(chosen), scales, points], attributes, bound=4)
+
+
+@ms("Trilu")
+def trilu(d: Draw) -> Drawn:
+    k = np.array(d.between(-5, 5)) if d.maybe(0.7) else None
+    return Drawn([d.tensor(0, d.shape(d.between(2, 4), 1)), k], d.some(upper=d.between(0, 1)))
+
+
+@ms("Pad")
+def pad(d: Draw) -> Drawn:
+    rank = d.between(1, 4)
+    mode = d.pick("constant", "edge", "reflect")
+    pads = np.array([d.between(0, 2) for _ in range(2 * rank)], np.int64)
+    value = d.tensor(2, d.pick((), (1,)), special=False) if mode == "constant" and d.maybe() else None
+    pads = pads[None] if d.maybe(0.3) else pads
+    return Drawn([d.tensor(0, d.shape(rank, 3, 6)), pads, value], {"mode": mode}, known=(1,))
+
+
+@ms("GatherND")
+def gather_nd(d: Draw) -> Drawn:
+    shape, outer = d.shape(d.between(1, 4), 2, 4), d.shape(d.between(0, 2))
+    depth = d.between(1, len(shape))
+    parts = [np.asarray(d.whole(-shape[at], shape[at] - 1, outer, d.dtype(1))) for at in range(depth)]
+    return Drawn([d.tensor(0, shape), np.stack(parts, -1)])
+
+
+@ms("Range")
+def ranges(d: Draw) -> Drawn:
+    values = [d.whole(0, 9), d.whole(0, 20), *([d.pick(1, 2, -1, -3)] if d.maybe(0.7) else [])]
+    return Drawn([np.asarray(value).astype(d.dtype(0)) for value in values], bound=2)
+
+
+@ms("Unique")
+def unique(d: Draw) -> Drawn:
+    if d.type(0).name == "STRING":
+        raise Refused("strings")
+    return Drawn([np.round(d.tensor(0, d.shape(1), special=False))], outputs=3)
+
+
+@ms("ExpandDims")
+def expand_dims(d: Draw) -> Drawn:
+    rank = d.between(0, 3)
+    return Drawn([d.tensor(0, d.shape(rank)), np.array(d.between(-rank - 1, max(rank - 1, 0)), np.int32)], known=(1,))
+
+
+@ms("GridSample")
+def grid_sample(d: Draw) -> Drawn:
+    attributes = d.some(mode=d.pick("bilinear", "nearest", "bicubic"), align_corners=d.between(0, 1),
+                        padding_mode=d.pick("zeros", "border", "reflection"))  # fmt: skip
+    batch = d.extent(1, 2)
+    x = d.tensor(0, (batch, d.extent(1, 3), *d.shape(2, 2, 6)), special=False)
+    return Drawn([x, d.tensor(1, (batch, *d.shape(2, 1, 4), 2), -1.3, 1.3, special=False)], attributes, bound=40)
+
+
+@ms("CDist")
+def cdist(d: Draw) -> Drawn:
+    k = d.between(1, 6)
+    operands = [d.tensor(place, (d.extent(1, 5), k), special=False) for place in (0, 1)]
+    return Drawn([*operands], d.some(metric="sqeuclidean"), bound=60)

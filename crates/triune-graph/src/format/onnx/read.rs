@@ -651,6 +651,15 @@ fn bytes(builder: &Builder<'_>, node: &Node) -> Option<DType> {
         Op::QuantizeLinear(op) => of(2).unwrap_or(op.dtype),
         Op::Cast(op) => op.to,
         op if op.moves() => of(0)?,
+        // Of operators over integers that say what these stand for, the result's zero point or a like operand tells.
+        Op::Function(function) => match function.name() {
+            "QLinearConcat" | "QLinearWhere" => of(1)?,
+            "Resize" | "Upsample" => of(0)?,
+            "QLinearMatMul" => of(7)?,
+            "QGemm" => of(8)?,
+            name if name.starts_with("QLinear") => of(0)?,
+            _ => return None,
+        },
         _ => node.quant.as_ref()?.dtype,
     };
     found.is_quantized().then_some(found)

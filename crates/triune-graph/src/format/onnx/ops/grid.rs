@@ -39,7 +39,7 @@ pub(super) struct Tap {
     inside: Option<ValueId>,
 }
 
-fn grid_sample(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+pub(super) fn grid_sample(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let modes = [
         ("nearest", Mode::Nearest),
         ("bilinear", Mode::Linear),

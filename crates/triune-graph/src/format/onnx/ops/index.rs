@@ -32,7 +32,7 @@ fn write_gather(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
     }
 }
 
-fn gather_nd(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+pub(super) fn gather_nd(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let batch_dims = node.int("batch_dims")?.unwrap_or(0);
     let batch_dims = usize::try_from(batch_dims)
         .map_err(|_| node.unsupported(format!("attribute 'batch_dims' = {batch_dims}")))?;

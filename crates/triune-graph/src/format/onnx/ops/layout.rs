@@ -33,13 +33,17 @@ fn cast_like(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
 }
 
 /// Numbers from a start, by a step, up to a limit that is not reached.
-fn range(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+pub(super) fn range(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     node.only("stash_type", 1)?;
     let function = node.function(|f| {
         let dtype = f.dtype(f.input(0)?);
         let mut ends = Vec::with_capacity(3);
         for index in 0..3 {
-            let id = f.input(index)?;
+            let id = match f.get(index) {
+                // ONNX Runtime's own form need not have a step.
+                None if index == 2 => f.scalar(1.0, dtype),
+                _ => f.input(index)?,
+            };
             let constant = f.constant_of(id).filter(|constant| constant.elements() == 1);
             let constant = constant.ok_or_else(|| {
                 f.wrong(format!("input {index} decides about extents, but depends on the network's data"))
@@ -84,7 +88,7 @@ fn range(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
 }
 
 /// The upper or lower triangle of matrices, 0 elsewhere.
-fn trilu(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+pub(super) fn trilu(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let upper = node.int("upper")?.unwrap_or(1) != 0;
     let function = node.function(move |f| {
         let x = f.input(0)?;

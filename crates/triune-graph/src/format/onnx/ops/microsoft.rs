@@ -3,7 +3,7 @@
 use triune_tensor::{DType, Shape, memory};
 
 use super::{
-    Form, Meaning, NodeReader, Operator, Signature, activation, conv, operators, quant,
+    Form, Meaning, NodeReader, Operator, Signature, activation, operators, quant,
     quantized::{product, spread},
     recurrent, statistics,
 };
@@ -12,34 +12,6 @@ use crate::{
     functions::{Scope, exact, standard},
     ops::{BinaryKind, Inverse, MatMul, ReduceKind, UnaryKind},
 };
-
-/// A convolution, to which the fourth operand is added, and a function behind it.
-fn fused_conv(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-    let parameters = node.floats("activation_params")?.unwrap_or_default();
-    let parameter = |index: usize, default: f32| parameters.get(index).copied().unwrap_or(default);
-    let name = node.text("activation", "")?;
-    let function = match name.as_str() {
-        "" => None,
-        "Relu" => Some(UnaryKind::Relu),
-        "Tanh" => Some(UnaryKind::Tanh),
-        "Sigmoid" => Some(UnaryKind::Sigmoid),
-        "LeakyRelu" => Some(UnaryKind::LeakyRelu(parameter(0, 0.01))),
-        "Clip" => Some(UnaryKind::Clip([parameter(0, f32::MIN), parameter(1, f32::MAX)])),
-        "HardSigmoid" => Some(UnaryKind::HardSigmoid { alpha: parameter(0, 0.2), beta: parameter(1, 0.5) }),
-        other => return Err(node.unsupported(format!("attribute 'activation' = '{other}'"))),
-    };
-    let addend = node.inputs.get(3).copied().flatten();
-    node.inputs.truncate(3);
-    let op = conv::conv(node)?;
-    // The last is put in first.
-    if let Some(function) = function {
-        node.emit_after(function.into(), &[]);
-    }
-    if addend.is_some() {
-        node.emit_after(BinaryKind::Add.into(), &[addend]);
-    }
-    Ok(op)
-}
 
 /// x/2·(1 + tanh …) of x and a bias.
 fn fast_gelu(f: &mut Scope<'_, '_>) -> Result<ValueId, Error> {
@@ -109,7 +81,7 @@ fn skip_simplified(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
 }
 
 /// A product of integers without their zero points as reals: times both scales, plus a bias.
-fn scaled(
+pub(super) fn scaled(
     f: &mut Scope<'_, '_>,
     operands: [ValueId; 2],
     zero_points: [Option<ValueId>; 2],
@@ -163,6 +135,8 @@ struct Blocks<'c> {
     packed: &'c Constant,
     scales: &'c Constant,
     zero_points: Option<&'c Constant>,
+    /// Which group of its row each place belongs to, unless they lie in order.
+    groups: Option<&'c Constant>,
 }
 
 /// A · Bᵀ with B in blocks of few bits; operands A, B, its scales and zero points, an order of groups, a bias.
@@ -184,15 +158,14 @@ fn matmul_n_bits(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     // What it may be computed in; here always f32.
     node.ignore(&["accuracy_level", "weight_prepacked"]);
     let given = |index: usize| node.inputs.get(index).copied().flatten();
-    if given(4).is_some() {
-        return Err(node.unsupported("an order of groups (input g_idx)"));
-    }
     // Where the file has them, they become reals once: not again for each set of extents that comes along.
-    let parts = (node.constant(1), node.constant(2), node.constant(3), given(3));
-    if let (Some(blocks), Some(scales), zero_points, id) = parts
-        && zero_points.is_some() == id.is_some()
+    let known = |index: usize| node.constant(index).is_some() == given(index).is_some();
+    if let (Some(blocks), Some(scales)) = (node.constant(1), node.constant(2))
+        && known(3)
+        && known(4)
     {
-        let blocks = Blocks { packed: blocks, scales, zero_points };
+        let (zero_points, groups) = (node.constant(3), node.constant(4));
+        let blocks = Blocks { packed: blocks, scales, zero_points, groups };
         let weights = packed.matrix(&blocks, &|reason| node.unsupported(reason))?;
         let bias = given(5);
         let weights = node.new_constant("weights", weights);
@@ -211,7 +184,9 @@ fn matmul_n_bits(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
                     known.ok_or_else(|| f.wrong(format!("input {name} is not known before the network runs")))
                 };
                 let zero_points = f.get(3).map(|_| known(3, "zero_points")).transpose()?;
-                let blocks = Blocks { packed: known(1, "B")?, scales: known(2, "scales")?, zero_points };
+                let groups = f.get(4).map(|_| known(4, "g_idx")).transpose()?;
+                let (blocks, scales) = (known(1, "B")?, known(2, "scales")?);
+                let blocks = Blocks { packed: blocks, scales, zero_points, groups };
                 packed.matrix(&blocks, &|reason| f.wrong(reason))?
             };
             let weights = f.constant(weights);
@@ -259,6 +234,18 @@ impl Packed {
             }
             Some(known) => reals(known, "zero_points")?,
         };
+        let group_of: Vec<usize> = match blocks.groups {
+            None => (0..columns).map(|column| column / block).collect(),
+            Some(known) => {
+                let groups = known.to_i64().unwrap_or_default().into_iter().map(usize::try_from);
+                let groups = groups.collect::<Result<Vec<_>, _>>().ok();
+                let fits = |groups: &Vec<usize>| {
+                    groups.len() == columns && groups.iter().all(|&group| group < in_row)
+                };
+                let wanted = || wrong(format!("input g_idx is not {columns} integers below {in_row}"));
+                groups.filter(fits).ok_or_else(wanted)?
+            }
+        };
         memory::check_room((rows * columns * dtype.bytes()) as u64)?;
         let mut values = vec![0; rows * columns * dtype.bytes()];
         let size = dtype.bytes();
@@ -267,8 +254,8 @@ impl Packed {
             for column in 0..columns {
                 let places = &mut values[(column * rows + first) * size..(column * rows + last) * size];
                 for (row, place) in (first..last).zip(places.chunks_exact_mut(size)) {
-                    let group = row * in_row + column / block;
-                    let level = f64::from(digit(&packed[group * (block * bits / 8)..], column % block));
+                    let (own, group) = (row * in_row + column / block, row * in_row + group_of[column]);
+                    let level = f64::from(digit(&packed[own * (block * bits / 8)..], column % block));
                     let real = ((level - zero_points[group]) as f32) * scales[group] as f32;
                     match dtype.encode(f64::from(real)) {
                         _ if dtype == DType::F32 => place.copy_from_slice(&real.to_le_bytes()),
@@ -291,7 +278,6 @@ operators! {
     "DynamicQuantizeLSTM": [1] {3, 12, 3 => recurrent::dynamic_quantize_lstm};
     "DynamicQuantizeMatMul": [1] {3, 5, 1 => body dynamic_quantize_matmul};
     "FastGelu": [1] {1, 2, 1 => body fast_gelu};
-    "FusedConv": [1] {2, 4, 1 => fused_conv};
     "Gelu": [1] {1, 1, 1 => |_| Ok(UnaryKind::Gelu.into())};
     "Inverse": [1] {1, 1, 1 => |_| Ok(Inverse.into())};
     "MatMulIntegerToFloat": [1] {4, 7, 1 => body matmul_integer_to_float};

@@ -6,6 +6,7 @@ use triune_tensor::{DType, text::List};
 use super::{
     Form, Meaning, NodeReader, Operator, Signature,
     attention::{Weighing, places_first, turned, with_hidden},
+    microsoft::scaled,
     operators,
 };
 use crate::{
@@ -248,14 +249,7 @@ fn multi_head_attention(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
 
 /// Attention whose queries, keys and values one matrix makes of the operand; results y, keys and values with what went before.
 fn attention(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-    let (heads, scale, masking) = (count(node, "num_heads")?, scale(node)?, Masking::read(node)?);
-    let widths = node.extents("qkv_hidden_sizes")?;
-    if node.flag("do_rotary")? || node.int("rotary_embedding_dim")?.unwrap_or(0) != 0 {
-        return Err(node.unsupported("attribute 'do_rotary': ONNX Runtime's CPU has no such form, either"));
-    }
-    if node.flag("past_present_share_buffer")? {
-        return Err(node.unsupported("attribute 'past_present_share_buffer' = 1"));
-    }
+    let projected = Projected::read(node)?;
     refuse(node, &[(6, "past_sequence_length")])?;
     Ok(node
         .functions(move |f| {
@@ -264,35 +258,83 @@ fn attention(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
             if let Some(bias) = f.get(2) {
                 all = f.add(all, bias)?;
             }
-            let width = f.shape(all).last().copied().unwrap_or(0);
-            let lengths = match widths.as_deref() {
-                None => [width / 3; 3],
-                Some(&[q, k, v]) => [q, k, v],
-                Some(other) => return Err(f.wrong(format!("attribute 'qkv_hidden_sizes' = {}", List(other)))),
-            };
-            let [q, k, v] = parts(f, all, lengths)?;
-            let (q, mut k, mut v) = (by_head(f, q, heads)?, by_head(f, k, heads)?, by_head(f, v, heads)?);
-            let mut before = 0;
-            if let Some(past) = f.get(4) {
-                let shape = f.shape(past);
-                let [2, rest @ ..] = &*shape else { return Err(f.wrong(format!("a past of {shape}"))) };
-                let rest = rest.to_vec();
-                let [keys, values] = [0, 1].map(|index| f.slice(past, 0, index, index + 1));
-                let (keys, values) = (f.reshape(keys?, &rest)?, f.reshape(values?, &rest)?);
-                before = rest.get(2).copied().unwrap_or(0);
-                k = f.concat(&[keys, k], 2)?;
-                v = f.concat(&[values, v], 2)?;
-            }
-            let y = masking.attend(f, [q, k, v], scale, before, [f.get(3), f.get(5)])?;
-            if f.shape(k) != f.shape(v) {
-                // They cannot stand in one tensor, and no network asks for them then.
-                return Ok(vec![y]);
-            }
-            let dims = [&[1], &*f.shape(k)].concat();
-            let (k, v) = (f.reshape(k, &dims)?, f.reshape(v, &dims)?);
-            Ok(vec![y, f.concat(&[k, v], 0)?])
+            projected.attend(f, all, f.get(4), [f.get(3), f.get(5)])
         })
         .into())
+}
+
+/// The same of bytes; operands x, weights, a bias, both scales, a mask, both zero points, a past.
+fn quantized_attention(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    let projected = Projected::read(node)?;
+    Ok(node
+        .functions(move |f| {
+            let (operands, scales) = ([f.input(0)?, f.input(1)?], [f.input(3)?, f.input(4)?]);
+            let all = scaled(f, operands, [f.get(6), f.get(7)], scales, f.get(2))?;
+            projected.attend(f, all, f.get(8), [f.get(5), None])
+        })
+        .into())
+}
+
+/// What an attention says of itself whose queries, keys and values come together.
+struct Projected {
+    heads: usize,
+    scale: Option<f64>,
+    masking: Masking,
+    widths: Option<Vec<usize>>,
+}
+
+impl Projected {
+    fn read(node: &mut NodeReader<'_, '_>) -> Result<Self, Error> {
+        let (heads, scale, masking) = (count(node, "num_heads")?, scale(node)?, Masking::read(node)?);
+        let widths = node.extents("qkv_hidden_sizes")?;
+        if node.flag("do_rotary")? || node.int("rotary_embedding_dim")?.unwrap_or(0) != 0 {
+            return Err(
+                node.unsupported("attribute 'do_rotary': ONNX Runtime's CPU has no such form, either")
+            );
+        }
+        if node.flag("past_present_share_buffer")? {
+            return Err(node.unsupported("attribute 'past_present_share_buffer' = 1"));
+        }
+        Ok(Self { heads, scale, masking, widths })
+    }
+
+    /// Gives y, keys and values with what went before.
+    fn attend(
+        &self,
+        f: &mut Scope<'_, '_>,
+        all: ValueId,
+        past: Option<ValueId>,
+        more: [Option<ValueId>; 2],
+    ) -> Result<Vec<ValueId>, Error> {
+        let width = f.shape(all).last().copied().unwrap_or(0);
+        let lengths = match self.widths.as_deref() {
+            None => [width / 3; 3],
+            Some(&[q, k, v]) => [q, k, v],
+            Some(other) => return Err(f.wrong(format!("attribute 'qkv_hidden_sizes' = {}", List(other)))),
+        };
+        let [q, k, v] = parts(f, all, lengths)?;
+        let (q, mut k, mut v) =
+            (by_head(f, q, self.heads)?, by_head(f, k, self.heads)?, by_head(f, v, self.heads)?);
+        let mut before = 0;
+        if let Some(past) = past {
+            let shape = f.shape(past);
+            let [2, rest @ ..] = &*shape else { return Err(f.wrong(format!("a past of {shape}"))) };
+            let rest = rest.to_vec();
+            let [keys, values] = [0, 1].map(|index| f.slice(past, 0, index, index + 1));
+            let (keys, values) = (f.reshape(keys?, &rest)?, f.reshape(values?, &rest)?);
+            before = rest.get(2).copied().unwrap_or(0);
+            k = f.concat(&[keys, k], 2)?;
+            v = f.concat(&[values, v], 2)?;
+        }
+        let y = self.masking.attend(f, [q, k, v], self.scale, before, more)?;
+        if f.shape(k) != f.shape(v) {
+            // They cannot stand in one tensor, and no network asks for them then.
+            return Ok(vec![y]);
+        }
+        let dims = [&[1], &*f.shape(k)].concat();
+        let (k, v) = (f.reshape(k, &dims)?, f.reshape(v, &dims)?);
+        Ok(vec![y, f.concat(&[k, v], 0)?])
+    }
 }
 
 /// What a grouped attention says of itself.
@@ -680,5 +722,6 @@ operators! {
     "EmbedLayerNormalization": [1] {1, 9, 3 => embed_layer_normalization};
     "GroupQueryAttention": [1] {1, 17, 4 => group_query_attention};
     "MultiHeadAttention": [1] {1, 10, 4 => multi_head_attention};
+    "QAttention": [1] {5, 9, 2 => quantized_attention};
     "RotaryEmbedding": [1] {4, 4, 1 => rotary_embedding};
 }

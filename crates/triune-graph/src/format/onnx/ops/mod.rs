@@ -6,6 +6,7 @@
 
 mod activation;
 mod attention;
+mod borrowed;
 mod columns;
 mod control;
 mod conv;
@@ -13,6 +14,8 @@ mod cumulative;
 mod einsum;
 mod elementwise;
 mod encoders;
+mod few_bits;
+mod fused;
 mod grid;
 mod index;
 mod layout;
@@ -173,9 +176,10 @@ fn mistaken(op: &Op) -> String {
     format!("{} has another's writer", op.name())
 }
 
-const FAMILIES: [&[Operator]; 37] = [
+const FAMILIES: [&[Operator]; 40] = [
     activation::OPERATORS,
     attention::OPERATORS,
+    borrowed::OPERATORS,
     columns::OPERATORS,
     control::OPERATORS,
     conv::OPERATORS,
@@ -183,6 +187,8 @@ const FAMILIES: [&[Operator]; 37] = [
     einsum::OPERATORS,
     elementwise::OPERATORS,
     encoders::OPERATORS,
+    few_bits::OPERATORS,
+    fused::OPERATORS,
     grid::OPERATORS,
     index::OPERATORS,
     layout::OPERATORS,

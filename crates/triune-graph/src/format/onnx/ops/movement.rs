@@ -144,7 +144,7 @@ fn bordered(f: &mut Scope<'_, '_>, around: Around) -> Result<ValueId, Error> {
     Ok(x)
 }
 
-fn pad(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+pub(super) fn pad(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let wraps = node.since >= 19 && node.text("mode", "constant")? == "wrap";
     if wraps {
         return Ok(node.function(|f| bordered(f, Around::Wrap)).deciding(&[1, 3]).into());

@@ -12,7 +12,7 @@ use crate::{
     ops::{AutoPad, GlobalPool, Pool, Window},
 };
 
-fn max_pool(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+pub(super) fn max_pool(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let column_major = node.flag("storage_order")?;
     if node.output_used(1) {
         let attributes = volume::read_attributes(node)?;

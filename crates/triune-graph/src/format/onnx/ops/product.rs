@@ -12,7 +12,7 @@ use crate::{
     ops::{Epilogue, Gemm, MatMul},
 };
 
-fn gemm(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+pub(super) fn gemm(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     if node.since < 7 {
         // Whether C has to be spread; where it has the product's shape, that comes to the same.
         node.ignore(&["broadcast"]);

@@ -7,7 +7,10 @@ use super::{Form, MANY, Meaning, NodeReader, Operator, Read, Signature, conv, op
 use crate::{
     Error, Op, ValueId,
     functions::Scope,
-    ops::{BinaryKind, DequantizeLinear, Epilogue, Gemm, GlobalPool, QuantizeLinear, Softmax, UnaryKind},
+    ops::{
+        BinaryKind, DequantizeLinear, Epilogue, Gemm, GlobalPool, QuantizeLinear, Softmax, Transpose,
+        UnaryKind,
+    },
 };
 
 /// The reals that operand `index` stands for, by the scale and zero point at the places behind it.
@@ -116,11 +119,32 @@ fn between(
     Ok(op)
 }
 
+/// Lets an operator that has channels behind the batch have them last, in its first operand and its result.
+fn channels_last(node: &mut NodeReader<'_, '_>, rank: Option<usize>) -> Result<(), Error> {
+    let by_kernel = node.extents("kernel_shape")?.map(|kernel| kernel.len() + 2);
+    let rank = rank.or(by_kernel).filter(|rank| *rank > 2);
+    let rank = rank.ok_or_else(|| node.unsupported("channels that lie last, of unknown extents"))?;
+    let ahead = [0, rank - 1].into_iter().chain(1..rank - 1).collect();
+    let back = std::iter::once(0).chain(2..rank).chain([1]).collect();
+    let x = node.new_value("ahead");
+    node.emit_before(Op::Transpose(Transpose { perm: ahead }), &[node.inputs[0]], x);
+    node.inputs[0] = Some(x);
+    node.emit_after(Op::Transpose(Transpose { perm: back }), &[]);
+    Ok(())
+}
+
+fn nhwc_max_pool(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    let rank = node.rank(0);
+    channels_last(node, rank)?;
+    pool::max_pool(node)
+}
+
 /// Operands x, w and the result's parameters, each of the first two with its own before; then a bias in 32 bits.
 pub(super) fn convolution(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     // ONNX Runtime's own form has it; that of the standard has no such attribute.
-    if node.has("channels_last") {
-        node.only("channels_last", 0)?;
+    if node.flag("channels_last")? {
+        let rank = node.rank(3).or_else(|| node.rank(0));
+        channels_last(node, rank)?;
     }
     let all = std::mem::take(&mut node.inputs);
     let bias = all.get(8).copied().flatten();
@@ -137,10 +161,13 @@ pub(super) fn convolution(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
 }
 
 fn average_pool(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-    node.only("channels_last", 0)?;
     // Its attributes are those of the standard's newest version.
     node.since = 22;
     let dtype = node.dtype_of(0).unwrap_or(DType::U8);
+    if node.flag("channels_last")? {
+        let rank = node.rank(0);
+        channels_last(node, rank)?;
+    }
     let all = std::mem::take(&mut node.inputs);
     node.inputs = vec![all[0]];
     let at = |index: usize| all.get(index).copied().flatten();
@@ -171,6 +198,7 @@ fn gemm(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
 
 operators! {
     "com.microsoft";
+    "NhwcMaxPool": [1] {1, 1, 1 => nhwc_max_pool};
     "QGemm": [1] {6, 9, 1 => gemm};
     "QLinearAdd": [1] {7, 8, 1 => body |f| binary(f, BinaryKind::Add)};
     "QLinearAveragePool": [1] {4, 5, 1 => average_pool};

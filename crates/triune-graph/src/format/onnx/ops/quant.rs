@@ -20,7 +20,7 @@ fn axis(node: &mut NodeReader<'_, '_>) -> Result<(isize, usize), Error> {
 }
 
 /// A parameter of each block of `x` along an axis, as often as there are elements.
-fn by_element(
+pub(super) fn by_element(
     f: &mut Scope<'_, '_>,
     parameter: ValueId,
     x: ValueId,

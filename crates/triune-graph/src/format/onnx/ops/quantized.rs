@@ -68,10 +68,7 @@ fn conv_integer(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
                 return f.cast(y, DType::I32);
             }
             if most == 0 || groups > 1 {
-                return Err(f.unsupported(format!(
-                    "sums of more than {} products in groups or windows",
-                    exact::PRODUCTS
-                )));
+                return by_digits(f, &op, [x, w], channels.saturating_mul(taps));
             }
             let mut sum = None;
             for from in (0..channels).step_by(most) {
@@ -87,6 +84,42 @@ fn conv_integer(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
             sum.ok_or_else(|| f.wrong("a convolution without channels"))
         })
         .into())
+}
+
+/// A convolution of integers f32 of magnitudes up to 255, with so many products to a sum: both in digits, whose products are so
+/// small that as many are exact.
+fn by_digits(
+    f: &mut Scope<'_, '_>,
+    op: &Op,
+    [x, w]: [ValueId; 2],
+    products: usize,
+) -> Result<ValueId, Error> {
+    const BASE: i64 = 16;
+    let most = (1 << 24) / (BASE * BASE) as usize;
+    if products > most {
+        return Err(f.unsupported(format!("sums of more than {most} products in groups or windows")));
+    }
+    let digits = |f: &mut Scope<'_, '_>, x: ValueId| -> Result<[ValueId; 2], Error> {
+        let high = f.mul_number(x, 1.0 / BASE as f64)?;
+        let high = f.unary(UnaryKind::Floor, high)?;
+        let rest = f.mul_number(high, BASE as f64)?;
+        Ok([f.sub(x, rest)?, high])
+    };
+    let (x, w) = (digits(f, x)?, digits(f, w)?);
+    let mut sum = None;
+    for (place, x) in x.into_iter().enumerate() {
+        for (other, w) in w.into_iter().enumerate() {
+            let part = f.op(op.clone(), &[x, w])?;
+            let part = f.cast(part, DType::I32)?;
+            let factor = f.integer(BASE.pow((place + other) as u32), DType::I32);
+            let part = f.mul(part, factor)?;
+            sum = Some(match sum {
+                Some(sum) => f.add(sum, part)?,
+                None => part,
+            });
+        }
+    }
+    sum.ok_or_else(|| f.wrong("a convolution of nothing"))
 }
 
 /// A · B in 32 bits; operands A, B, and their zero points.

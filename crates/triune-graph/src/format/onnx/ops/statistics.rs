@@ -239,7 +239,8 @@ operators! {
     "GroupNormalization": [18, 21] {3, 3, 1 => group_normalization};
     "InstanceNormalization": [1, 6, 22] {3, 3, 1 => instance_normalization};
     "LRN": [1, 13] {1, 1, 1 => local_response_normalization};
-    "LayerNormalization": [17] {2, 3, 3 => layer_normalization};
+    // Before the standard had it ONNX Runtime did, in the same domain.
+    "LayerNormalization": [1, 17] {2, 3, 3 => layer_normalization};
     "LpNormalization": [1, 22] {1, 1, 1 => lp_normalization};
     "MeanVarianceNormalization": [9, 13] {1, 1, 1 => mean_variance_normalization};
     "RMSNormalization": [23] {2, 2, 1 => rms_normalization};
