@@ -490,6 +490,7 @@ CASES = (
     + STATEFUL
     + WINDOWS
     + RESIZES
+    + GRIDS
     + TRAINED
     + ATTENTION
     + SUMS
