@@ -299,9 +299,9 @@ def test_running_at_once_in_shared_scratch_is_an_error(tmp_path: Path) -> None:
 
 def test_plans_are_kept_up_to_a_limit(images: Array) -> None:
     session = Session(DIGITS_INT8)
-    for count in range(1, 41):
+    for count in range(1, 101):
         session.prepare([(count, 1, 8, 8)])
-    assert session.plans == 16
+    assert session.plans == 64
     session.prepare([(7, 1, 8, 8)])
     session.bind([images], [None])
     session.forward()

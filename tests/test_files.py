@@ -356,8 +356,6 @@ def test_links_in_a_package_stay(models: list[Path], tmp_path: Path) -> None:
 
 # ---- reading
 
-INPUTS = [Input("x", (1, 4))]
-
 READERS: dict[str, Callable[[Path, Path], object]] = {
     "model": lambda path, _: triune.Session(path),
     "model to compile": lambda path, folder: triune.compile(path, output=folder),
