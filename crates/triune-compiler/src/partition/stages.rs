@@ -365,8 +365,7 @@ fn has_integer_form(node: &Node) -> bool {
         Op::Reduce(op) => matches!(op.kind, ReduceKind::Mean),
         Op::Unary(_) | Op::Clip(_) | Op::Softmax(_) | Op::LayerNorm(_) => true,
         // A part of an operator that others of its name do without.
-        Op::Weigh(_) => is_resize(node),
-        _ => false,
+        _ => is_resize(node),
     }
 }
 
