@@ -132,7 +132,7 @@ DEFECTS = [
         "float64 scales in float32; masks of whole numbers beside is_causal in float16",
     ),
     Known(r"(RMSNormalization|GroupNormalization|LayerNormalization)-", "", "other values", "float64 parts in float32"),
-    Known(r"(DeformConv|Resize|Upsample)-.*double", "", "other values", "float64 places in float32"),
+    Known(r"(DeformConv|GridSample|Resize|Upsample)-.*double", "", "other values", "float64 places in float32"),
     Known(r"(DeformConv|GroupNormalization|Resize)-", ORT, "other values", "float64 places in float32"),
     Known(r"Resize-", REFERENCE, "other values", "float64 places in float32"),
     Known(r"ConvTranspose-", ORT, "NaN|infinity", "zeros between elements meet infinities"),

@@ -81,7 +81,7 @@ impl Sampling {
             let column = (axes - 1 - axis) as i64;
             let at = f.slice(grid, axes + 1, column, column + 1)?;
             let at = f.reshape(at, &[shape[0], 1, count])?;
-            let at = f.cast(at, if dtype == DType::F64 { DType::F64 } else { DType::F32 })?;
+            let at = f.cast(at, DType::F32)?;
             taps.push(self.taps(f, at, shape[2 + axis])?);
         }
         let total = sample_all(f, pixels, &taps, &shape, count)?;
