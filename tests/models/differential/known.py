@@ -71,7 +71,7 @@ DEVIATIONS = [
     Known(r"AffineGrid-", REFERENCE, "type", "the reference computes in float32 or float64"),
     Known(r"GridSample-.*(int|bool)", REFERENCE, "", "the reference computes on whole numbers in their own type"),
     Known(r"GridSample-", REFERENCE, "",
-          "the reference rounds places of float16 and bfloat16 between steps, and brings cubic ones in before it takes neighbours"),
+          "the reference rounds places of float16 and bfloat16 between steps, and brings cubic ones in before their neighbours"),
     Known(r"Loop-", REFERENCE, "rank|extents|values", "the reference joins what a loop collects instead of stacking it"),
     Known(r"Reduce\w+-", REFERENCE, "type", "the reference widens sums of 8 to 32 bits"),
     Known(r"(GRU|LSTM|RNN)-", REFERENCE, "", "the reference knows neither directions, functions nor lengths"),
