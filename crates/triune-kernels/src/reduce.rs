@@ -1,4 +1,4 @@
-//! Sums, products and extremes along axes of strided tensors; where extremes stand, in [`places`].
+//! Sums, products and extremes along axes of strided tensors; where extremes stand, in `places`.
 //!
 //! Each result is accumulated by one task in an order that only extents and strides decide, so that instruction sets
 //! and thread counts change no bit. Sums, means and products of floats are carried in f64 and rounded once.
