@@ -703,6 +703,38 @@ unsafe fn sums_plain(block: &Block) {
     unsafe { block.sums.copy_from_nonoverlapping(sums.as_ptr(), PLAIN) };
 }
 
+/// Adds products over the depth to the sums of MR rows, `stride` bytes apart, and NV panels, `panel` bytes apart.
+///
+/// # Safety
+/// The CPU has `S`; rows have `steps` steps of 4 bytes, panels as many of a vector.
+#[inline(always)]
+pub(crate) unsafe fn add_products<S: Dot, const MR: usize, const NV: usize>(
+    sums: &mut [[S::V; NV]; MR],
+    mut activations: *const u8,
+    stride: usize,
+    mut weights: *const u8,
+    panel: usize,
+    steps: usize,
+) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        for _ in 0..steps {
+            let mut w = [S::load(weights.cast()); NV];
+            for (v, w) in w.iter_mut().enumerate() {
+                *w = S::load(weights.add(v * panel).cast());
+            }
+            for (row, sums) in sums.iter_mut().enumerate() {
+                let a = S::splat(activations.add(row * stride));
+                for v in 0..NV {
+                    sums[v] = S::dot(sums[v], a, w[v]);
+                }
+            }
+            weights = weights.add(S::LANES * 4);
+            activations = activations.add(4);
+        }
+    }
+}
+
 /// The kernel: MR rows times NV panels.
 ///
 /// # Safety
@@ -715,22 +747,14 @@ pub(crate) unsafe fn sums_block<S: Dot, const MR: usize, const NV: usize>(block:
         let zero = 0_i32.to_ne_bytes();
         let mut sums = [[S::splat(zero.as_ptr()); NV]; MR];
         let panel = block.steps * S::LANES * 4;
-        let mut weights = block.weights;
-        let mut activations = block.activations;
-        for _ in 0..block.steps {
-            let mut w = [S::load(weights.cast()); NV];
-            for (v, w) in w.iter_mut().enumerate() {
-                *w = S::load(weights.add(v * panel).cast());
-            }
-            for (row, sums) in sums.iter_mut().enumerate() {
-                let a = S::splat(activations.add(row * block.stride));
-                for v in 0..NV {
-                    sums[v] = S::dot(sums[v], a, w[v]);
-                }
-            }
-            weights = weights.add(S::LANES * 4);
-            activations = activations.add(4);
-        }
+        add_products::<S, MR, NV>(
+            &mut sums,
+            block.activations,
+            block.stride,
+            block.weights,
+            panel,
+            block.steps,
+        );
         for (row, sums) in sums.iter().enumerate() {
             for (v, &sum) in sums.iter().enumerate() {
                 S::store(block.sums.add((row * NV + v) * S::LANES), sum);

@@ -5,7 +5,7 @@
 //! weights. A microkernel goes over the whole depth, so sums never leave registers before they are bytes.
 #![expect(clippy::inline_always, reason = "vector code must be inlined where the instruction set is enabled")]
 
-use crate::{Isa, Nhwc, Pool, arch::int8::Int8, cancel::Pace, dispatch::Level};
+use crate::{Isa, Nhwc, Pool, arch::int8::Int8, cancel::Pace, dispatch::Level, imatmul::add_products};
 
 use super::{
     method::ConvMethod,
@@ -163,7 +163,7 @@ impl QGemm {
 
     fn bands(&self, p: &Params, out: &Nhwc, wanted: usize) -> Option<Bands> {
         let new = || Bands::new(p, self.vector.width, out, self.slot_bytes(), wanted);
-        if self.in_rows { new() } else { None }
+        self.in_rows.then(new).flatten()
     }
 
     pub(crate) fn run(&self, p: &Params, views: &Views<'_>, scratch: &mut [u8], pool: &Pool) {
@@ -498,21 +498,8 @@ pub(crate) unsafe fn gemm_block<S: Int8, const MR: usize, const NV: usize>(block
         let mut weights = block.weights;
         let mut run = block.activations;
         for _ in 0..block.runs {
-            let mut activations = run;
-            for _ in 0..block.steps {
-                let mut w = [S::load(weights.cast()); NV];
-                for (v, w) in w.iter_mut().enumerate() {
-                    *w = S::load(weights.add(v * panel).cast());
-                }
-                for (row, sums) in sums.iter_mut().enumerate() {
-                    let a = S::splat(activations.add(row * block.stride));
-                    for v in 0..NV {
-                        sums[v] = S::dot(sums[v], a, w[v]);
-                    }
-                }
-                weights = weights.add(S::LANES * 4);
-                activations = activations.add(4);
-            }
+            add_products::<S, MR, NV>(&mut sums, run, block.stride, weights, panel, block.steps);
+            weights = weights.add(block.steps * S::LANES * 4);
             run = run.wrapping_add(block.apart);
         }
         store::<S, MR, NV>(block, sums);
