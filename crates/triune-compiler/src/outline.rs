@@ -98,6 +98,11 @@ impl Skeleton {
         Self(graph)
     }
 
+    /// About the bytes of memory that it takes.
+    pub fn footprint(&self) -> u64 {
+        self.0.footprint()
+    }
+
     /// The outline of the graph.
     pub fn outline(&self) -> Outline {
         Outline::of(&self.0)

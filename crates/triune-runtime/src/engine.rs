@@ -83,6 +83,14 @@ impl Engine {
         Ok(Self::Host { program: Box::new(program), skeleton: Box::new(skeleton), times: Vec::new() })
     }
 
+    /// About the bytes that it takes, its weights apart, which others have as well; as good as all for one on a device.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Self::Host { program, skeleton, .. } => skeleton.footprint().saturating_add(program.bytes()),
+            Self::Split(_) => u64::MAX,
+        }
+    }
+
     /// The graph's outputs.
     pub(crate) fn outputs(&self) -> &[TensorIo] {
         match self {

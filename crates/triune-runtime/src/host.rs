@@ -199,9 +199,12 @@ impl Workspace {
         if let Some(chunk) = state.chunk.as_ref().filter(|chunk| chunk.len() >= bytes) {
             return Ok(Arc::clone(chunk));
         }
-        state.chunk = None;
+        let before = state.chunk.take().map_or(0, |chunk| chunk.len());
         check_there_is(bytes)?;
-        let chunk = Arc::new(chunk(&self.memory, self.region, aligned(bytes))?);
+        // Half as much more where there was too little: what grows with each run, as a cache does, shall not take new pages each time.
+        let ample = bytes.max(before.saturating_add(before / 2));
+        let found = chunk(&self.memory, self.region, aligned(ample));
+        let chunk = Arc::new(found.or_else(|_| chunk(&self.memory, self.region, aligned(bytes)))?);
         let ranges =
             [RangeAccess::exclusive(chunk.region(), chunk.base(), map_bytes(program).min(AT_ONCE as u64))];
         self.memory.lease(&ranges)?.write(ranges[0])?.fill(0);
@@ -285,6 +288,17 @@ impl HostProgram {
     /// Bytes of its own constants; others with the same share them.
     pub(crate) fn constant_bytes(&self) -> u64 {
         self.constants.len()
+    }
+
+    /// About the bytes that it takes, apart from what other programs have as well.
+    pub(crate) fn bytes(&self) -> u64 {
+        /// Of the commands: as they are, and as they run.
+        const FORMS: u64 = 1 + 8;
+        let Program { instructions, buffers, operators, .. } = &self.program;
+        let described = size_of_val(&**buffers) + size_of_val(&**operators);
+        let own = if Arc::strong_count(&self.constants) == 1 { self.constants.len() } else { 0 };
+        let commands = (instructions.len() as u64).saturating_mul(FORMS);
+        commands.saturating_add(described as u64).saturating_add(own)
     }
 
     /// Makes room for runs with `threads` threads, so that the first one need not.

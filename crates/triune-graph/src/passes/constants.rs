@@ -26,6 +26,11 @@ const LIMIT: usize = 256 << 20;
 /// their integers, see [`fold_dequantize`]. Returns whether anything changed.
 pub fn fold_constants(graph: &mut Graph) -> Result<bool, Error> {
     infer(graph)?;
+    fold_inferred(graph)
+}
+
+/// The same for a graph whose types are inferred.
+pub(super) fn fold_inferred(graph: &mut Graph) -> Result<bool, Error> {
     let evaluated = evaluate(graph)?;
     if !graph.nodes.iter().any(|node| may_be_simpler(&node.op)) {
         return Ok(evaluated);

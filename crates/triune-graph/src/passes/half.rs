@@ -20,6 +20,14 @@ pub fn widen_half(graph: &mut Graph) -> Result<bool, Error> {
         }
     }
     infer(graph)?;
+    widen_inferred(graph)
+}
+
+/// The same for a graph whose types are inferred.
+pub(super) fn widen_inferred(graph: &mut Graph) -> Result<bool, Error> {
+    if !graph.values.iter().any(|value| value.dtype.is_some_and(DType::is_half)) {
+        return Ok(false);
+    }
     let mut wide: HashMap<ValueId, ValueId> = HashMap::new();
     let nodes = std::mem::take(&mut graph.nodes);
     for mut node in nodes {

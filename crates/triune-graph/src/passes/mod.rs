@@ -56,9 +56,10 @@ pub fn prepare_for_rows(graph: &mut Graph) -> Result<bool, Error> {
 /// As [`prepare`], but every operator stays one of its own.
 pub fn prepare_unfused(graph: &mut Graph) -> Result<bool, Error> {
     let mut changed = dead_code(graph)?;
-    changed |= widen_half(graph)?;
-    // Types are inferred where that begins; from then on, anew behind whatever changes the graph.
-    let mut folded = fold_constants(graph)?;
+    // From here on, types are inferred anew behind whatever changes the graph.
+    infer(graph)?;
+    changed |= half::widen_inferred(graph)?;
+    let mut folded = constants::fold_inferred(graph)?;
     // Before quantization: a float normalization behind a convolution would keep it from being seen.
     folded |= fold_batch_norm(graph)?;
     if folded {
