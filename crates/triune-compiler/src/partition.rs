@@ -368,7 +368,7 @@ pub fn parts(prepared: &Graph, int16: bool) -> Result<Option<Parts>, Error> {
 
 /// Refuses more inputs and outputs than `times` those that a program can have, before anything is compared with them.
 fn check_count(inputs: &[ValueId], outputs: &[ValueId], times: usize) -> Result<(), Error> {
-    let (count, most) = (inputs.len() + outputs.len(), usize::from(u8::MAX - Program::FIRST_IO));
+    let (count, most) = (inputs.len() + outputs.len(), usize::from(Program::MOST_BORDER));
     if count <= times * most {
         return Ok(());
     }

@@ -4,14 +4,15 @@ use triune_device::{Addr, Command, command::Use};
 
 use crate::Program;
 
-const OFFSET_BITS: u32 = 36;
+/// Of an address that is not placed yet; the others of an offset are the buffer's.
+const OFFSET_BITS: u32 = 34;
 
 /// Largest offset in one buffer.
 pub(super) const MAX_OFFSET: u64 = (1 << OFFSET_BITS) - 1;
 
 /// An address that stands for byte `offset` of scratch buffer `index` until the plan is known.
 pub fn pack(index: u32, offset: u64) -> Option<Addr> {
-    let fits = u64::from(index) < 1 << (56 - OFFSET_BITS) && offset <= MAX_OFFSET;
+    let fits = u64::from(index) < 1 << (Addr::OFFSET_BITS - OFFSET_BITS) && offset <= MAX_OFFSET;
     fits.then(|| Addr::new(Program::SCRATCH, u64::from(index) << OFFSET_BITS | offset))
 }
 

@@ -124,8 +124,8 @@ pub fn place_within(
             Candidate { buffer, reads: whole(moved, buffer.size).saturating_sub(1) }
         })
         .collect();
-    let mut seats: Vec<Option<(u8, u64)>> = vec![None; buffers.len()];
-    let mut seat = |segment: u8, indices: &[usize], plan: &Plan| {
+    let mut seats: Vec<Option<(u16, u64)>> = vec![None; buffers.len()];
+    let mut seat = |segment: u16, indices: &[usize], plan: &Plan| {
         for (&index, &offset) in indices.iter().zip(&plan.offsets) {
             seats[index] = Some((segment, offset));
         }
@@ -169,7 +169,7 @@ pub fn place_within(
     }
     seat(Program::SCRATCH, &away, &far);
     work::go_on()?;
-    let offsets: Vec<(u8, u64)> = seats.into_iter().flatten().collect();
+    let offsets: Vec<(u16, u64)> = seats.into_iter().flatten().collect();
     let planned = buffers.iter().zip(&offsets).zip(&traffic).map(|((buffer, &(segment, offset)), own)| {
         let [first, last] = [buffer.lower, buffer.upper].map(|step| step as u32);
         let reads = u32::try_from(whole(own.read, buffer.size)).unwrap_or(u32::MAX);
@@ -235,7 +235,7 @@ fn room(
     besides: &Besides<'_>,
     commands: &CommandBuffer,
     resident: u64,
-) -> Result<Option<(u8, u64)>, Error> {
+) -> Result<Option<(u16, u64)>, Error> {
     let Some(segment) =
         Program::behind(besides.inputs.len() + besides.outputs.len()).filter(|_| spec.spills())
     else {
@@ -448,7 +448,7 @@ impl Program {
         let (mut starting, mut ending) = (starting.into_iter().peekable(), ending.into_iter().peekable());
         // Those that are alive share no bytes, so that the one that begins last before an address is the only one that can
         // hold it.
-        let mut live: BTreeMap<(u8, u64), usize> = BTreeMap::new();
+        let mut live: BTreeMap<(u16, u64), usize> = BTreeMap::new();
         let place = |index: usize| (self.buffers[index].segment, self.buffers[index].offset);
         let (mut at, mut lost) = (0, None);
         commands.change(|command| {

@@ -6,7 +6,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
-use triune_device::{DeviceSpec, Error as DeviceError, SegmentKind, SegmentTable};
+use triune_device::{Addr, DeviceSpec, Error as DeviceError, SegmentKind, SegmentTable};
 use triune_graph::Origin;
 use triune_kernels::Error as KernelError;
 use triune_memory::residency::Policy;
@@ -80,7 +80,7 @@ pub struct Operator {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedBuffer {
     /// [`Program::SCRATCH`], [`Program::RESIDENT`] or [`Program::spilled`].
-    pub segment: u8,
+    pub segment: u16,
     /// First byte in the segment.
     pub offset: u64,
     /// Size.
@@ -180,15 +180,17 @@ fn is_one_chip(one: &DeviceSpec, other: &DeviceSpec) -> bool {
 
 impl Program {
     /// Segment of the encoded commands.
-    pub const INSTRUCTIONS: u8 = SegmentTable::INSTRUCTIONS;
+    pub const INSTRUCTIONS: u16 = SegmentTable::INSTRUCTIONS;
     /// Segment of weights, parameters and tables.
-    pub const CONSTANTS: u8 = SegmentTable::CONSTANTS;
+    pub const CONSTANTS: u16 = SegmentTable::CONSTANTS;
     /// Segment of the feature maps in the far memory.
-    pub const SCRATCH: u8 = SegmentTable::SCRATCH;
+    pub const SCRATCH: u16 = SegmentTable::SCRATCH;
     /// Segment of the feature maps in the near memory.
-    pub const RESIDENT: u8 = SegmentTable::RESIDENT;
+    pub const RESIDENT: u16 = SegmentTable::RESIDENT;
     /// Segment of input 0.
-    pub const FIRST_IO: u8 = SegmentTable::FIRST_IO;
+    pub const FIRST_IO: u16 = SegmentTable::FIRST_IO;
+    /// Most segments behind these; the last that an address names is that of weights in a library.
+    pub const MOST_BORDER: u16 = Addr::MAX_SEGMENT - Self::FIRST_IO;
 
     /// What runs take and give, batch included, in the order of their segments.
     pub fn border(&self) -> impl Iterator<Item = (SegmentKind, &TensorIo)> {
@@ -251,18 +253,19 @@ impl Program {
     }
 
     /// Segment behind those of so many inputs and outputs; `None` when these are as many as addresses can name.
-    pub fn behind(border: usize) -> Option<u8> {
-        border.checked_add(Self::FIRST_IO.into()).and_then(|segment| u8::try_from(segment).ok())
+    pub fn behind(border: usize) -> Option<u16> {
+        let border = u16::try_from(border).ok().filter(|&border| border < Self::MOST_BORDER)?;
+        Some(Self::FIRST_IO + border)
     }
 
     /// Segment of the feature maps that the far memory has no room for: that behind the outputs'. `None` if there are none.
-    pub fn spilled(&self) -> Option<u8> {
+    pub fn spilled(&self) -> Option<u16> {
         let segment = Self::behind(self.inputs.len() + self.outputs.len());
         (self.spilled_bytes > 0).then_some(segment).flatten()
     }
 
     /// Bytes of a segment of feature maps, per image; `None` for any other segment.
-    pub fn map_bytes(&self, segment: u8) -> Option<u64> {
+    pub fn map_bytes(&self, segment: u16) -> Option<u64> {
         match segment {
             Self::SCRATCH => Some(self.scratch_bytes),
             Self::RESIDENT => Some(self.resident_bytes()),

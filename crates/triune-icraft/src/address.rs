@@ -16,7 +16,7 @@ const RESERVED: u64 = 4096;
 /// A range of a program's segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Section {
-    pub(crate) segment: u8,
+    pub(crate) segment: u16,
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
 }
@@ -105,7 +105,7 @@ impl Addresses {
     }
 
     /// A byte of the section that was added last, or of a segment.
-    pub(crate) fn last(&self, segment: u8, offset: u64) -> Result<Mem, Error> {
+    pub(crate) fn last(&self, segment: u16, offset: u64) -> Result<Mem, Error> {
         match self {
             Self::Linear(_) => self.address(segment, offset),
             Self::Chunks(sections) => self.chunk(sections.len().saturating_sub(1), offset),
@@ -119,7 +119,7 @@ impl Addresses {
         Ok(Mem::Chunk(id, offset.checked_sub(section.offset).ok_or_else(lost)?))
     }
 
-    fn address(&self, segment: u8, offset: u64) -> Result<Mem, Error> {
+    fn address(&self, segment: u16, offset: u64) -> Result<Mem, Error> {
         let Self::Linear(bases) = self else { return Err(lost()) };
         if segment == Program::RESIDENT {
             return Ok(Mem::OnChip(offset));
@@ -129,7 +129,7 @@ impl Addresses {
     }
 
     /// The segment and offset of `bytes` bytes at a place; `None` where the program has nothing.
-    pub(crate) fn find(&self, mem: Mem, bytes: u64) -> Option<(u8, u64)> {
+    pub(crate) fn find(&self, mem: Mem, bytes: u64) -> Option<(u16, u64)> {
         match (self, mem) {
             (Self::Linear(_), Mem::OnChip(offset)) => Some((Program::RESIDENT, offset)),
             (Self::Linear(bases), Mem::External(address)) => {
@@ -151,8 +151,8 @@ impl Addresses {
 
 /// The segments in the external memory and their first bytes, in the order in which they lie: constants, inputs and outputs,
 /// feature maps, instructions.
-fn in_line(bases: &[u64]) -> impl Iterator<Item = (u8, u64)> + '_ {
-    let border = Program::FIRST_IO..u8::try_from(bases.len()).unwrap_or(u8::MAX);
+fn in_line(bases: &[u64]) -> impl Iterator<Item = (u16, u64)> + '_ {
+    let border = Program::FIRST_IO..u16::try_from(bases.len()).unwrap_or(u16::MAX);
     let order = [Program::CONSTANTS].into_iter().chain(border);
     let order = order.chain([Program::SCRATCH, Program::INSTRUCTIONS]);
     order.filter_map(|segment| Some((segment, *bases.get(usize::from(segment))?)))
@@ -166,7 +166,7 @@ fn lost() -> Error {
 mod tests {
     use super::*;
 
-    fn section(segment: u8, offset: u64, bytes: u64) -> Section {
+    fn section(segment: u16, offset: u64, bytes: u64) -> Section {
         Section { segment, offset, bytes }
     }
 

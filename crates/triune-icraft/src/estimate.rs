@@ -42,7 +42,7 @@ pub fn program(document: &Document, path: &Path) -> Result<(Arc<Program>, bool),
 pub(super) const HARD_OP: &str = "icraft::xir::HardOp";
 
 /// The program of an outline; position in the document and commands of each operator; where values lie, by what the document says.
-pub(super) type Outlined = (Arc<Program>, Vec<(usize, Range<usize>)>, HashMap<Mem, (u8, u64)>);
+pub(super) type Outlined = (Arc<Program>, Vec<(usize, Range<usize>)>, HashMap<Mem, (u16, u64)>);
 
 /// A draft of the value that an address names, or an address.
 pub(super) struct Estimate<'a> {
@@ -55,7 +55,7 @@ pub(super) struct Estimate<'a> {
     chunks: HashMap<u16, usize>,
     drafts: Vec<Draft>,
     /// Feature maps at addresses, by place and first byte.
-    fixed: HashMap<(u8, u64), PlannedBuffer>,
+    fixed: HashMap<(u16, u64), PlannedBuffer>,
 }
 
 /// A value's extents as a feature map.
@@ -152,7 +152,7 @@ impl<'a> Estimate<'a> {
         }
         let mut fixed: Vec<PlannedBuffer> = joined(self.fixed.into_values().collect());
         fixed.sort_by_key(|buffer| (buffer.first, buffer.segment, buffer.offset));
-        let end = |segment: u8| {
+        let end = |segment: u16| {
             let own = fixed.iter().filter(|buffer| buffer.segment == segment);
             own.map(|buffer| buffer.offset.saturating_add(buffer.bytes)).max().unwrap_or_default()
         };

@@ -36,7 +36,7 @@ pub(crate) struct Generated {
 /// Where a value lies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placed {
-    pub(crate) segment: u8,
+    pub(crate) segment: u16,
     /// The first byte's offset in the segment.
     pub(crate) offset: u64,
     /// The buffer of the program's plan that it lies in.
@@ -87,8 +87,8 @@ fn placed(program: &Program, graph: &Graph, drafts: &[Option<usize>], view: &Vie
             let planned = program.buffers.get(buffer)?;
             (planned.segment, planned.offset, Some(buffer))
         }
-        Home::Input(index) => (u8::try_from(first + index).ok()?, 0, None),
-        Home::Output(index) => (u8::try_from(first + graph.inputs.len() as u32 + index).ok()?, 0, None),
+        Home::Input(index) => (u16::try_from(first + index).ok()?, 0, None),
+        Home::Output(index) => (u16::try_from(first + graph.inputs.len() as u32 + index).ok()?, 0, None),
         // The host alone has tables.
         Home::Table(_) => return None,
     };

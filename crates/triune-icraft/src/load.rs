@@ -70,7 +70,7 @@ pub(crate) struct Step {
 /// Where a value's elements lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    pub(crate) segment: u8,
+    pub(crate) segment: u16,
     pub(crate) offset: u64,
     pub(crate) element_bytes: usize,
     pub(crate) extents: Vec<usize>,

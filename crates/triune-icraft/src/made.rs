@@ -10,13 +10,13 @@ use super::{
 use crate::Error;
 
 /// Bytes without a gap: the segment, the first of them, and how many.
-pub(super) type Span = (u8, u64, u64);
+pub(super) type Span = (u16, u64, u64);
 
 /// The bytes that steps make, less those that they read what was there before from; `at` says where a value begins.
 pub(super) fn made<'a>(
     network: &HardNetwork,
     steps: impl Iterator<Item = &'a Step>,
-    at: impl Fn(i64) -> Option<(u8, u64)>,
+    at: impl Fn(i64) -> Option<(u16, u64)>,
 ) -> Result<Vec<Span>, Error> {
     let (mut own, mut read) = (HashSet::new(), HashSet::new());
     for step in steps {
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     /// Byte by byte.
-    fn bytes(spans: &[Span]) -> HashSet<(u8, u64)> {
+    fn bytes(spans: &[Span]) -> HashSet<(u16, u64)> {
         spans
             .iter()
             .flat_map(|&(segment, first, bytes)| (first..first + bytes).map(move |at| (segment, at)))
@@ -88,8 +88,8 @@ mod tests {
     proptest! {
         #[test]
         fn spans_are_sets_of_bytes(
-            a in prop::collection::vec((0_u8..3, 0_u64..40, 1_u64..9), 0..9),
-            b in prop::collection::vec((0_u8..3, 0_u64..40, 1_u64..9), 0..9),
+            a in prop::collection::vec((0_u16..3, 0_u64..40, 1_u64..9), 0..9),
+            b in prop::collection::vec((0_u16..3, 0_u64..40, 1_u64..9), 0..9),
         ) {
             let (x, y) = (joined(a.clone()), joined(b.clone()));
             prop_assert_eq!(bytes(&x), bytes(&a));

@@ -13,7 +13,7 @@ use triune_runtime::Description;
 pub const PROGRAM_TAG: &str = "triune";
 
 /// Goes up with every change of the command set or of this note; no other version is read.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// What a program is besides what documents have words for.
 #[derive(Serialize, Deserialize)]

@@ -79,7 +79,7 @@ pub(super) fn network(document: &Document, path: &Path) -> Result<HardNetwork, E
 }
 
 /// Where a value's elements lie, given where its first one does.
-fn place(value: &Value, &(segment, offset): &(u8, u64)) -> Option<Place> {
+fn place(value: &Value, &(segment, offset): &(u16, u64)) -> Option<Place> {
     let extents: Option<Vec<usize>> =
         value.dtype.shape.iter().map(|&extent| usize::try_from(extent).ok()).collect();
     let extents = extents?;

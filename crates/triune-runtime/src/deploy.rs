@@ -615,7 +615,7 @@ impl Image {
             let first = usize::from(Program::FIRST_IO) + program.inputs.len();
             let results = program.outputs.iter().enumerate().flat_map(|(index, io)| {
                 let written = results::written(io, program.batch);
-                written.into_iter().map(move |(start, len)| ((first + index) as u8, start, len))
+                written.into_iter().map(move |(start, len)| ((first + index) as u16, start, len))
             });
             executor = executor.with_results(results);
         }

@@ -31,7 +31,7 @@ const MANIFEST_FILE: &str = "manifest.json";
 const SETTINGS_FILE: &str = "compile_config.json";
 const SCHEMA: &str = "triune-program";
 /// Goes up with every change of the command set or of how programs run; no other version is read.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 /// `model.json` of the largest networks has some hundred kilobytes.
 const MAX_MODEL_JSON: u64 = 64 << 20;
 

@@ -552,10 +552,10 @@ impl Lowering<'_> {
     fn addr(&self, view: &View) -> Result<Addr, Error> {
         let [inputs, outputs] = [self.io.inputs.len(), self.io.outputs.len()].map(|count| count as u32);
         let segment = |index: u32| {
-            u8::try_from(u32::from(Program::FIRST_IO) + index)
-                .ok()
-                .filter(|&segment| segment < u8::MAX)
-                .ok_or_else(|| Error::Target("more than 251 inputs and outputs".into()))
+            Program::behind(index as usize).ok_or_else(|| {
+                let most = Program::MOST_BORDER;
+                Error::Target(format!("more than {most} inputs, outputs and tables of the model"))
+            })
         };
         if view.offset > patch::MAX_OFFSET {
             return Err(Error::Target(format!("a buffer of more than {} bytes", patch::MAX_OFFSET)));

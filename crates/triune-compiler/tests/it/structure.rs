@@ -394,18 +394,18 @@ fn outputs_are_copied_where_they_cannot_be_made() {
     assert_eq!(Program::FIRST_IO, 4);
 }
 
-/// Segments are counted in 8 bits, of which the border has those behind the program's own.
+/// Segments are counted in 10 bits, of which the border has those between the program's own and the library's.
 #[test]
-fn a_program_has_251_inputs_and_outputs() {
+fn a_program_has_1019_inputs_and_outputs() {
     let many = |inputs: usize| {
         let mut builder = GraphBuilder::new();
         let all: Vec<_> = (0..inputs).map(|at| builder.input(&format!("x{at}"), REAL, &[1])).collect();
         let y = builder.node(Op::Concat(Concat { axis: 0 }), &all);
         lowered(&builder.finish_inferred(&[y]))
     };
-    assert!(many(250).is_ok());
-    let error = many(251).map(drop).expect_err("one too many").to_string();
-    assert!(error.contains("more than 251 inputs and outputs"), "{error}");
+    assert!(many(1018).is_ok());
+    let error = many(1019).map(drop).expect_err("one too many").to_string();
+    assert!(error.contains("more than 1019 inputs, outputs and tables"), "{error}");
 }
 
 /// Of what might stay in the near memory at best, the share that does not.

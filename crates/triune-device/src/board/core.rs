@@ -229,7 +229,7 @@ fn alike(old: &SegmentTable, new: &SegmentTable) -> bool {
 }
 
 /// The instruction segment that holds some bytes, and where they begin in it.
-fn holding(table: &SegmentTable, region: RegionId, start: u64, bytes: u64) -> Option<(u8, u64)> {
+fn holding(table: &SegmentTable, region: RegionId, start: u64, bytes: u64) -> Option<(u16, u64)> {
     let end = start.checked_add(bytes)?;
     let holds = |segment: &Segment| {
         segment.kind == SegmentKind::Instructions
@@ -238,7 +238,7 @@ fn holding(table: &SegmentTable, region: RegionId, start: u64, bytes: u64) -> Op
             && end <= segment.base.saturating_add(segment.len)
     };
     let index = table.segments().iter().position(holds)?;
-    Some((u8::try_from(index).ok()?, start - table.segments()[index].base))
+    Some((u16::try_from(index).ok()?, start - table.segments()[index].base))
 }
 
 /// The memory that each segment lies in.

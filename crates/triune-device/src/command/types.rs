@@ -88,25 +88,29 @@ fn no_code<T: Coded>(code: u32) -> FieldError {
     FieldError::new(format!("{code} is no code of {}", T::NAME))
 }
 
-/// An address in a program: a segment (top 8 bits) and a byte offset in it (low 56 bits).
+/// An address in a program: a segment (top 10 bits) and a byte offset in it (low 54 bits).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Addr(pub u64);
 
 impl Addr {
     /// The encoding of "no address".
     const NONE: u64 = u64::MAX;
+    /// Bits of an offset; the others are the segment's.
+    pub const OFFSET_BITS: u32 = 54;
     /// Largest offset.
-    pub const MAX_OFFSET: u64 = (1 << 56) - 1;
+    pub const MAX_OFFSET: u64 = (1 << Self::OFFSET_BITS) - 1;
+    /// Largest index of a segment.
+    pub const MAX_SEGMENT: u16 = u16::MAX >> (Self::OFFSET_BITS - 48);
 
-    /// The address of byte `offset` in `segment`; `offset` is cut to 56 bits.
-    pub const fn new(segment: u8, offset: u64) -> Self {
-        debug_assert!(offset <= Self::MAX_OFFSET);
-        Self((segment as u64) << 56 | offset & Self::MAX_OFFSET)
+    /// The address of byte `offset` in `segment`; both are cut to their bits.
+    pub const fn new(segment: u16, offset: u64) -> Self {
+        debug_assert!(segment <= Self::MAX_SEGMENT && offset <= Self::MAX_OFFSET);
+        Self((segment as u64) << Self::OFFSET_BITS | offset & Self::MAX_OFFSET)
     }
 
     /// The segment's index.
-    pub const fn segment(self) -> u8 {
-        (self.0 >> 56) as u8
+    pub const fn segment(self) -> u16 {
+        (self.0 >> Self::OFFSET_BITS) as u16
     }
 
     /// The byte offset in the segment.
@@ -140,11 +144,11 @@ impl Field for Addr {
     }
     #[cfg(test)]
     fn sample(random: &mut dyn FnMut() -> u64) -> Self {
-        Self::new(random() as u8 % 255, random() >> 8)
+        Self::new(random() as u16 % Self::MAX_SEGMENT, random() & Self::MAX_OFFSET)
     }
 }
 
-/// All ones mean none: segment 255 has no byte at the largest offset.
+/// All ones mean none: the last segment has no byte at the largest offset.
 impl Field for Option<Addr> {
     const WORDS: usize = 2;
     fn type_name() -> String {

@@ -29,7 +29,7 @@ impl Row {
     }
 
     /// The number of a segment, if it is one of these.
-    fn number(self, segment: u8) -> Option<usize> {
+    fn number(self, segment: u16) -> Option<usize> {
         usize::from(segment).checked_sub(self.first).filter(|&number| number < self.count)
     }
 }

@@ -59,7 +59,7 @@ impl Executor {
     /// `results`, each the index of a segment, the first byte and the bytes. The sanitizer reports who reads one of these before
     /// the run at hand has written it.
     #[must_use]
-    pub fn with_results(mut self, results: impl IntoIterator<Item = (u8, u64, u64)>) -> Self {
+    pub fn with_results(mut self, results: impl IntoIterator<Item = (u16, u64, u64)>) -> Self {
         let results = results.into_iter().map(|(segment, start, len)| SegRange { segment, start, len });
         self.decoded = self.decoded.making(results);
         self

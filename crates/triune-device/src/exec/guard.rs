@@ -31,7 +31,7 @@ impl Bound {
         Self(segments.segments().iter().map(chunk).collect())
     }
 
-    fn chunk(&self, segment: u8) -> Option<&Arc<Record>> {
+    fn chunk(&self, segment: u16) -> Option<&Arc<Record>> {
         self.0.get(usize::from(segment))?.as_ref()
     }
 }
@@ -58,11 +58,11 @@ impl<'a> Guard<'a> {
     }
 
     /// The decoder reads the command stream.
-    pub(super) fn stream(&self, segment: u8, range: RangeAccess) -> Result<(), Error> {
+    pub(super) fn stream(&self, segment: u16, range: RangeAccess) -> Result<(), Error> {
         self.decoder(segment, range, Rows::dense(range.len))
     }
 
-    fn decoder(&self, segment: u8, range: RangeAccess, rows: Rows) -> Result<(), Error> {
+    fn decoder(&self, segment: u16, range: RangeAccess, rows: Rows) -> Result<(), Error> {
         let meant = self.bound.chunk(segment);
         self.sanitizer.touch(&Touch { actor: Actor::Decoder, kind: AccessKind::Read, range, rows, meant })
     }
@@ -82,7 +82,7 @@ impl<'a> Guard<'a> {
         for (index, segment) in self.segments.segments().iter().enumerate() {
             if segment.kind.prepared() && segment.len > 0 {
                 // What was decoded must still be allocated, although no byte is read again.
-                self.decoder(index as u8, segment.access(), Rows::dense(0))?;
+                self.decoder(index as u16, segment.access(), Rows::dense(0))?;
             }
         }
         Ok(())

@@ -223,7 +223,7 @@ pub struct Library {
 
 impl Library {
     /// The segment of the library's addresses; no table has so many.
-    pub const SEGMENT: u8 = u8::MAX;
+    pub const SEGMENT: u16 = Addr::MAX_SEGMENT;
 
     /// A library for the weights of a model that has these bytes itself as long as the library is there. Others are kept until the
     /// commands that want them are ready.

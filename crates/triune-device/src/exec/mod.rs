@@ -89,7 +89,7 @@ pub struct StepForm {
     /// How a convolution is computed; `None` of other commands, and of convolutions of 16-bit integers.
     pub method: Option<ConvMethod>,
     /// Segment of its output.
-    pub segment: u8,
+    pub segment: u16,
     /// The output's first byte there.
     pub start: u64,
     /// Bytes from the output's first element to its last.
@@ -615,7 +615,7 @@ fn too_much(mut tally: Tally, mut reader: CommandReader<'_>, mut index: usize, l
 fn whole(segments: &SegmentTable, kinds: fn(SegmentKind) -> bool) -> impl Iterator<Item = SegRange> {
     let all = segments.segments().iter().enumerate();
     let found = all.filter(move |(_, segment)| kinds(segment.kind) && segment.len > 0);
-    found.map(|(index, segment)| SegRange { segment: index as u8, start: 0, len: segment.len })
+    found.map(|(index, segment)| SegRange { segment: index as u16, start: 0, len: segment.len })
 }
 
 /// Every segment that is not empty, inputs to be written before a run.

@@ -20,7 +20,7 @@ pub(super) const MAX_READS: usize = 5;
 /// A range of a segment, inside its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SegRange {
-    pub(super) segment: u8,
+    pub(super) segment: u16,
     pub(super) start: u64,
     pub(super) len: u64,
 }
@@ -293,7 +293,7 @@ where
 struct Read {
     start: u64,
     len: u64,
-    segment: u8,
+    segment: u16,
     /// Whether it shares bytes with the output and is copied aside before the kernel runs: a slice that is read must
     /// not alias one that is written.
     staged: bool,
@@ -401,7 +401,7 @@ impl Prepared {
     }
 
     /// The segments that it reads.
-    pub(super) fn read_segments(&self) -> impl Iterator<Item = u8> {
+    pub(super) fn read_segments(&self) -> impl Iterator<Item = u16> {
         self.reads.iter().flatten().map(|read| read.segment)
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Error, Memory, memory::RangeAccess, memory::RegionId};
+use crate::{Addr, Error, Memory, memory::RangeAccess, memory::RegionId};
 
 /// Alignment in bytes that every segment's base must have, so that offsets decide the alignment of operands.
 pub const SEGMENT_ALIGNMENT: u64 = 64;
@@ -107,7 +107,31 @@ impl<T> Layout<T> {
     }
 }
 
-/// The segments of a program, indexed by the top 8 bits of an address.
+/// Two segments that share bytes although the program writes one of them, the lower index first.
+fn conflict(segments: &[Segment]) -> Option<[usize; 2]> {
+    let mut order: Vec<usize> = (0..segments.len()).filter(|&index| segments[index].len > 0).collect();
+    order.sort_by_key(|&index| (segments[index].region, segments[index].base));
+    // Of those that begin before: which one ends last, and which of those that are written.
+    let (mut any, mut written) = (None::<usize>, None::<usize>);
+    for index in order {
+        let segment = &segments[index];
+        let reaches = |before: Option<usize>| {
+            before.filter(|&before| segments[before].access().overlaps(&segment.access()))
+        };
+        let met = if segment.kind.writable() { reaches(any) } else { reaches(written) };
+        if let Some(other) = met {
+            return Some([index.min(other), index.max(other)]);
+        }
+        let end = |&other: &usize| (segments[other].region, segments[other].base + segments[other].len);
+        any = any.into_iter().chain([index]).max_by_key(end);
+        if segment.kind.writable() {
+            written = written.into_iter().chain([index]).max_by_key(end);
+        }
+    }
+    None
+}
+
+/// The segments of a program, indexed by the top bits of an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentTable {
     segments: Vec<Segment>,
@@ -115,17 +139,17 @@ pub struct SegmentTable {
 
 impl SegmentTable {
     /// Number of a compiled program's segment of encoded commands.
-    pub const INSTRUCTIONS: u8 = 0;
+    pub const INSTRUCTIONS: u16 = 0;
     /// Number of a compiled program's segment of weights, parameters and tables.
-    pub const CONSTANTS: u8 = 1;
+    pub const CONSTANTS: u16 = 1;
     /// Number of a compiled program's segment of feature maps in the far memory.
-    pub const SCRATCH: u8 = 2;
+    pub const SCRATCH: u16 = 2;
     /// Number of a compiled program's segment of feature maps in the near memory.
-    pub const RESIDENT: u8 = 3;
+    pub const RESIDENT: u16 = 3;
     /// Number of the first of the others.
-    pub const FIRST_IO: u8 = 4;
+    pub const FIRST_IO: u16 = 4;
 
-    /// A table of at most 255 segments. Segments that the program only reads may share bytes; one that it writes
+    /// A table of at most 1,023 segments, as many as addresses name and one less. Segments that the program only reads may share bytes; one that it writes
     /// shares none with any other.
     ///
     /// # Errors
@@ -133,8 +157,8 @@ impl SegmentTable {
     pub fn new(segments: Vec<Segment>) -> Result<Self, Error> {
         for (index, segment) in segments.iter().enumerate() {
             let fail = |problem: String| Err(Error::Segment { segment: index, problem });
-            if index > 254 {
-                return fail("there can be 255 segments".into());
+            if index >= usize::from(Addr::MAX_SEGMENT) {
+                return fail(format!("there can be {} segments", Addr::MAX_SEGMENT));
             }
             if !segment.base.is_multiple_of(SEGMENT_ALIGNMENT) {
                 return fail(format!(
@@ -145,16 +169,12 @@ impl SegmentTable {
             if segment.base.checked_add(segment.len).is_none() {
                 return fail(format!("{} bytes at {:#x} leave the address space", segment.len, segment.base));
             }
-            let overlaps = |other: &Segment| {
-                (segment.kind.writable() || other.kind.writable())
-                    && other.access().overlaps(&segment.access())
-            };
-            if let Some(other) = segments[..index].iter().position(overlaps) {
-                return Err(Error::Overlap(format!(
-                    "segments {other} ({}) and {index} ({}), one of which the program writes,",
-                    segments[other].kind, segment.kind
-                )));
-            }
+        }
+        if let Some([one, other]) = conflict(&segments) {
+            return Err(Error::Overlap(format!(
+                "segments {one} ({}) and {other} ({}), one of which the program writes,",
+                segments[one].kind, segments[other].kind
+            )));
         }
         Ok(Self { segments })
     }
@@ -164,7 +184,7 @@ impl SegmentTable {
         &self.segments
     }
 
-    pub(super) fn get(&self, index: u8) -> Option<&Segment> {
+    pub(super) fn get(&self, index: u16) -> Option<&Segment> {
         self.segments.get(usize::from(index))
     }
 

@@ -19,9 +19,9 @@ use triune_testing::Random;
 const DDR: RegionId = RegionId(0);
 const OCM: RegionId = RegionId(1);
 const UDMA: RegionId = RegionId(2);
-const INPUT: u8 = 1;
-const SCRATCH: u8 = 2;
-const OUTPUT: u8 = 3;
+const INPUT: u16 = 1;
+const SCRATCH: u16 = 2;
+const OUTPUT: u16 = 3;
 const ELEMENTS: u32 = 4096;
 const BYTES: u64 = 4 * ELEMENTS as u64;
 
@@ -29,11 +29,11 @@ fn board(device: &str) -> LocalBoard {
     LocalBoard::open(device, true, 1).expect("builtin")
 }
 
-fn map(segment: u8) -> FeatureMap {
+fn map(segment: u16) -> FeatureMap {
     FeatureMap::dense(Addr::new(segment, 0), DType::F32, [1, 1, 1, ELEMENTS])
 }
 
-fn unary(from: u8, to: u8, kind: UnaryKind) -> Command {
+fn unary(from: u16, to: u16, kind: UnaryKind) -> Command {
     FUnary { input: map(from), output: map(to), function: kind }.into()
 }
 
@@ -403,7 +403,7 @@ fn what_an_earlier_job_made_is_nothing_of_this_one() {
     let board = LocalBoard::with_sanitizer(spec, true, 1, Sanitize::Report).expect("mapped");
     let placed = Placed::new(&board, 0);
     let x = Random(14).floats(ELEMENTS as usize);
-    let whole = |segment: u8| {
+    let whole = |segment: u16| {
         let Segment { region, base, len, .. } = placed.table[usize::from(segment)];
         (region, base, len)
     };

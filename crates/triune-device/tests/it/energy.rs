@@ -22,7 +22,7 @@ fn spec() -> DeviceSpec {
     spec
 }
 
-fn map(segment: u8, dims: [u32; 4]) -> FeatureMap {
+fn map(segment: u16, dims: [u32; 4]) -> FeatureMap {
     FeatureMap::dense(Addr::new(segment, 0), DType::I8, dims)
 }
 

@@ -192,7 +192,7 @@ fn relu(input: FeatureMap, output: FeatureMap) -> Command {
     FUnary { input, output, function: UnaryKind::Relu }.into()
 }
 
-fn map(segment: u8, offset: u64, dims: [u32; 4]) -> FeatureMap {
+fn map(segment: u16, offset: u64, dims: [u32; 4]) -> FeatureMap {
     FeatureMap::dense(Addr::new(segment, offset), DType::F32, dims)
 }
 

@@ -37,11 +37,11 @@ fn bare() -> DeviceSpec {
     spec
 }
 
-fn map(segment: u8, [h, w, c]: [u32; 3]) -> FeatureMap {
+fn map(segment: u16, [h, w, c]: [u32; 3]) -> FeatureMap {
     FeatureMap::dense(Addr::new(segment, 0), DType::I8, [1, h, w, c])
 }
 
-fn conv(from: u8, to: u8, size: u32, kernel: u32, channels: [u32; 2], groups: u32) -> Command {
+fn conv(from: u16, to: u16, size: u32, kernel: u32, channels: [u32; 2], groups: u32) -> Command {
     QConv {
         input: map(from, [size, size, channels[0]]),
         output: map(to, [size, size, channels[1]]),
@@ -69,7 +69,7 @@ fn conv(from: u8, to: u8, size: u32, kernel: u32, channels: [u32; 2], groups: u3
     .into()
 }
 
-fn copy(from: u8, to: u8, bytes: u32) -> Command {
+fn copy(from: u16, to: u16, bytes: u32) -> Command {
     let strides = [0, 0, 0, 0, 0, 1];
     Copy {
         elem_bytes: 1,
@@ -374,7 +374,7 @@ fn ties_go_to_what_comes_first() {
 
 /// A chain over scratch, now and then from the input or to the output.
 fn programs() -> impl Strategy<Value = Vec<Command>> {
-    let segment = || prop_oneof![4 => Just(2_u8), 1 => Just(3_u8)];
+    let segment = || prop_oneof![4 => Just(2_u16), 1 => Just(3_u16)];
     let command = (0..3, segment(), segment(), 1..40_u32, 1..4_u32, 1..300_u32, 1..300_u32).prop_map(
         |(kind, from, to, size, kernel, c, o)| match kind {
             0 => copy(from, to, size * size * c),

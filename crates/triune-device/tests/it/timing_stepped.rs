@@ -23,9 +23,9 @@ const NEAR: usize = 2;
 struct Step {
     command: Command,
     /// The first input, further ones.
-    inputs: Vec<(u8, u64)>,
-    constant: Option<(u8, u64)>,
-    write: (u8, u64),
+    inputs: Vec<(u16, u64)>,
+    constant: Option<(u16, u64)>,
+    write: (u16, u64),
     elements: u64,
     /// Whether its operands are maps, whose channels come in blocks.
     maps: bool,
@@ -33,11 +33,11 @@ struct Step {
     conv: Option<(u64, u64, u64, Slide)>,
 }
 
-fn step_of(command: impl Into<Command>, inputs: Vec<(u8, u64)>, write: (u8, u64), elements: u64) -> Step {
+fn step_of(command: impl Into<Command>, inputs: Vec<(u16, u64)>, write: (u16, u64), elements: u64) -> Step {
     Step { command: command.into(), inputs, constant: None, write, elements, maps: false, conv: None }
 }
 
-fn fill(to: u8, count: u32) -> Step {
+fn fill(to: u16, count: u32) -> Step {
     let command = Fill {
         elem_bytes: 2,
         dims: [1, 1, 1, 1, 1, count],
@@ -48,7 +48,7 @@ fn fill(to: u8, count: u32) -> Step {
     step_of(command, vec![], (to, 2 * u64::from(count)), 0)
 }
 
-fn copy(from: u8, to: u8, count: u32) -> Step {
+fn copy(from: u16, to: u16, count: u32) -> Step {
     let strides = [0, 0, 0, 0, 0, 4];
     let command = Copy {
         elem_bytes: 4,
@@ -62,7 +62,7 @@ fn copy(from: u8, to: u8, count: u32) -> Step {
     step_of(command, vec![(from, bytes)], (to, bytes), 0)
 }
 
-fn table(from: u8, to: u8, count: u32) -> Step {
+fn table(from: u16, to: u16, count: u32) -> Step {
     let map = |segment| FeatureMap::dense(Addr::new(segment, 0), DType::I8, [1, 1, 1, count]);
     let command = Table { input: map(from), output: map(to), table: Addr::new(1, 0) };
     let bytes = u64::from(count);
@@ -71,7 +71,7 @@ fn table(from: u8, to: u8, count: u32) -> Step {
 }
 
 /// The second operand is repeated over a quarter of the rows.
-fn multiply(a: u8, b: u8, to: u8, count: u32) -> Step {
+fn multiply(a: u16, b: u16, to: u16, count: u32) -> Step {
     let operand = |segment, stride| Operand {
         addr: Addr::new(segment, 0),
         dtype: DType::I8,
@@ -104,7 +104,7 @@ struct Conv {
     residual: bool,
 }
 
-fn convolution(a: u8, b: u8, to: u8, conv: Conv) -> Option<Step> {
+fn convolution(a: u16, b: u16, to: u16, conv: Conv) -> Option<Step> {
     let Conv { size, kernel, stride, dilation, pad, channels, residual } = conv;
     let reach = (kernel - 1) * dilation + 1;
     let rows = (size + 2 * pad).checked_sub(reach)? / stride + 1;
@@ -159,7 +159,7 @@ fn convolution(a: u8, b: u8, to: u8, conv: Conv) -> Option<Step> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let segment = || 2..SEGMENTS as u8;
+    let segment = || 2..SEGMENTS as u16;
     // Now and then nothing, mostly a block or less, sometimes several.
     let count = || prop_oneof![1 => Just(1_u32), 4 => 1..600_u32, 3 => 600..6000_u32];
     let conv = (2..14_u32, 1..4_u32, 1..4_u32, 1..3_u32, 0..3_u32, 1..3_u32, 1..4_u32, any::<bool>());
@@ -240,7 +240,7 @@ fn case() -> impl Strategy<Value = Case> {
 
 fn task(case: &Case, step: &Step, compute: u64) -> Task {
     let mut task = Task { rows: 1, compute, ..Task::default() };
-    let memory = |segment: u8| case.placement[usize::from(segment)];
+    let memory = |segment: u16| case.placement[usize::from(segment)];
     // Channels of convolutions are whole blocks anyway.
     let filled = |count: u64| if step.maps { count.next_multiple_of(case.block.into()) } else { count };
     for (index, &(segment, bytes)) in step.inputs.iter().enumerate() {

@@ -16,7 +16,7 @@ pub(super) enum Home {
     /// A feature map of the plan.
     Map(usize),
     /// An input or output of the program.
-    Edge(u8),
+    Edge(u16),
     /// The constants.
     Constants,
 }

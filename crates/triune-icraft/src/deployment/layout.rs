@@ -56,9 +56,9 @@ impl ValuePlace {
     }
 
     /// The number of its segment in a table of segments ([`Placement::segments`](super::Placement::segments)).
-    pub fn segment_number(&self) -> u8 {
+    pub fn segment_number(&self) -> u16 {
         match self.area {
-            Some(area) => Program::FIRST_IO + area as u8,
+            Some(area) => Program::FIRST_IO + area as u16,
             None if self.on_chip => Program::RESIDENT,
             None if self.segment == "weight" => Program::CONSTANTS,
             None => Program::SCRATCH,
@@ -117,7 +117,7 @@ impl HardDeployment {
                     _ => (Home::Edge(segment), addr.offset()),
                 };
                 if let Some(area) = border.area(home) {
-                    *addr = Addr::new(Program::FIRST_IO + area as u8, within);
+                    *addr = Addr::new(Program::FIRST_IO + area as u16, within);
                     return;
                 }
                 let Home::Map(index) = home else {

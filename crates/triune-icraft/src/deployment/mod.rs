@@ -205,7 +205,7 @@ impl HardDeployment {
     ///
     /// # Errors
     /// As [`Self::stream`].
-    pub fn makes(&self, ops: Range<usize>) -> Result<Vec<(u8, u64, u64)>, Error> {
+    pub fn makes(&self, ops: Range<usize>) -> Result<Vec<(u16, u64, u64)>, Error> {
         let own = self.range(ops)?;
         let steps = own.iter().filter_map(|op| self.network.steps.iter().find(|step| step.op_id == op.op_id));
         made(&self.network, steps, |v_id| {

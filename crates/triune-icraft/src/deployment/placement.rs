@@ -264,7 +264,7 @@ impl Placement {
         }
         if board.info().watched {
             let makes = self.deployment.makes(ops)?;
-            let range = |(number, first, bytes): (u8, u64, u64)| {
+            let range = |(number, first, bytes): (u16, u64, u64)| {
                 let segment = self.segments[usize::from(number)];
                 (segment.region, segment.base.saturating_add(first), bytes)
             };

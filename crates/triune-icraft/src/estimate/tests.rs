@@ -9,7 +9,7 @@ use super::*;
 use crate::form;
 
 /// A buffer of a plan.
-fn buffer(segment: u8, offset: u64, bytes: u64, first: u32, last: u32, reads: u32) -> PlannedBuffer {
+fn buffer(segment: u16, offset: u64, bytes: u64, first: u32, last: u32, reads: u32) -> PlannedBuffer {
     PlannedBuffer { segment, offset, bytes, first, last, reads }
 }
 

@@ -75,13 +75,13 @@ impl Parts {
     }
 
     /// Whether a segment has such bytes.
-    pub fn holds(&self, segment: u8, offset: u64, bytes: u64) -> bool {
+    pub fn holds(&self, segment: u16, offset: u64, bytes: u64) -> bool {
         let found = self.segments.segments().get(usize::from(segment));
         found.is_some_and(|segment| offset.checked_add(bytes).is_some_and(|end| end <= segment.len))
     }
 
     /// Copies bytes of a segment.
-    pub fn read(&self, segment: u8, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {
+    pub fn read(&self, segment: u16, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {
         let segment = self.range(segment, offset, bytes.len())?;
         Ok(self.memory.read(segment.region, segment.base + offset, bytes)?)
     }
@@ -92,18 +92,18 @@ impl Parts {
     }
 
     /// Says that bytes of a segment hold nothing of value any more.
-    pub fn forget(&self, segment: u8, offset: u64, bytes: u64) -> Result<(), Error> {
+    pub fn forget(&self, segment: u16, offset: u64, bytes: u64) -> Result<(), Error> {
         let segment = self.range(segment, offset, bytes as usize)?;
         Ok(self.memory.forget(segment.region, segment.base + offset, bytes)?)
     }
 
     /// Replaces bytes of a segment.
-    pub fn write(&self, segment: u8, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+    pub fn write(&self, segment: u16, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         let segment = self.range(segment, offset, bytes.len())?;
         Ok(self.memory.write(segment.region, segment.base + offset, bytes)?)
     }
 
-    fn range(&self, segment: u8, offset: u64, bytes: usize) -> Result<Segment, Error> {
+    fn range(&self, segment: u16, offset: u64, bytes: usize) -> Result<Segment, Error> {
         let found = self.segments.segments().get(usize::from(segment)).copied();
         found.filter(|_| self.holds(segment, offset, bytes as u64)).ok_or_else(|| {
             Error::program(format!(

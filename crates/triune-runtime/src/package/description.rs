@@ -36,7 +36,7 @@ pub struct Description {
     residency: Option<ResidencyJson>,
     /// Segment, offset, bytes, first command, one past the last, reads.
     #[serde(default)]
-    feature_maps: Vec<(u8, u64, u64, u32, u32, u32)>,
+    feature_maps: Vec<(u16, u64, u64, u32, u32, u32)>,
     operators: Vec<OperatorJson>,
 }
 
@@ -259,7 +259,7 @@ impl Description {
                 "more tensors than addresses can name; compile the model again",
             ));
         }
-        let buffer = |&(segment, offset, bytes, first, last, reads): &(u8, u64, u64, u32, u32, u32)| {
+        let buffer = |&(segment, offset, bytes, first, last, reads): &(u16, u64, u64, u32, u32, u32)| {
             let room = match segment {
                 Program::SCRATCH => self.scratch_bytes,
                 Program::RESIDENT => self.residency.as_ref().map_or(0, |residency| residency.peak),
@@ -465,7 +465,7 @@ mod tests {
     }
 
     /// A description of nothing but a plan of 96 bytes, of which 32 are near.
-    fn plan(residency: [u64; 5], map: (u8, u64, u64, u32, u32, u32)) -> Description {
+    fn plan(residency: [u64; 5], map: (u16, u64, u64, u32, u32, u32)) -> Description {
         let [capacity, value, bound, peak, lower_bound] = residency;
         let policy = Policy::default().name().into();
         Description {

@@ -78,7 +78,7 @@ fn models_of_many_nodes_load_and_run_in_proportion() {
 #[test]
 fn models_of_many_inputs_and_outputs_are_refused_in_proportion() {
     for family in REFUSED {
-        grows_in_proportion(family, &load_and_run, FEW, false);
+        grows_in_proportion(family, &load_and_run, 2 * FEW, false);
     }
 }
 

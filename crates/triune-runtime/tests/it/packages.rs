@@ -125,10 +125,10 @@ fn damaged_packages_say_so() {
     load(folder.path()).expect("whole again");
 
     for (from, to, words) in [
-        ("\"schema_version\": 4", "\"schema_version\": 5", "newer"),
-        ("\"schema_version\": 4", "\"schema_version\": 3", "schema version 3 is of a Triune before"),
-        ("\"schema_version\": 4", "\"schema_version\": \"x\"", "no schema version"),
-        ("\"schema_version\": 4", "\"schema_version\": 0", "not known"),
+        ("\"schema_version\": 5", "\"schema_version\": 6", "newer"),
+        ("\"schema_version\": 5", "\"schema_version\": 4", "schema version 4 is of a Triune before"),
+        ("\"schema_version\": 5", "\"schema_version\": \"x\"", "no schema version"),
+        ("\"schema_version\": 5", "\"schema_version\": 0", "not known"),
         (
             "\"operators\": [",
             "\"waits\": [{\"commands\": 0, \"reads\": [0], \"makes\": [0]}], \"operators\": [",

@@ -51,8 +51,8 @@ fn parts(program: &Program) -> Vec<[u64; 2]> {
 }
 
 /// The first segments are commands, constants, maps far and near; then come inputs and outputs.
-const INPUT: u8 = 4;
-const OUTPUT: u8 = 5;
+const INPUT: u16 = 4;
+const OUTPUT: u16 = 5;
 
 #[test]
 fn parts_compute_what_the_whole_does() {
@@ -124,7 +124,7 @@ fn parts_outside_of_the_program_are_refused() {
         (INPUT, 0, bytes + 1, false),
         (INPUT, u64::MAX, 4, false),
         (OUTPUT + 1, 0, 1, false),
-        (u8::MAX, 0, 0, false),
+        (u16::MAX, 0, 0, false),
     ] {
         assert_eq!(all.holds(segment, offset, length), fits, "{segment}:{offset} {length}");
         let mut own = vec![0; length as usize];

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use triune_device::{
-    DeviceSpec, Error as DeviceError, Memory, Sanitize,
+    Addr, DeviceSpec, Error as DeviceError, Memory, Sanitize,
     command::{End, decode, encode},
     memory::sanitizer::Fault,
 };
@@ -105,7 +105,7 @@ fn moved(program: &Program, from: &PlannedBuffer, to: &PlannedBuffer) -> Program
     let mut words: Vec<u32> =
         program.instructions.as_chunks::<4>().0.iter().map(|&word| u32::from_le_bytes(word)).collect();
     // An address is 64 bits with the segment on top: in maps of less than 4 GiB, the upper word is the segment's alone.
-    let [high, target] = [from, to].map(|map| u32::from(map.segment) << 24);
+    let [high, target] = [from, to].map(|map| u32::from(map.segment) << (Addr::OFFSET_BITS - 32));
     let mut changed = 0;
     for index in 1..words.len() {
         let low = u64::from(words[index - 1]);

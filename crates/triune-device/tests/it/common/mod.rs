@@ -11,10 +11,10 @@ use triune_kernels::Isa;
 use triune_tensor::DType;
 
 /// Segments as compiled programs number them, with one input and one output.
-pub(crate) const CONSTANTS: u8 = 1;
-pub(crate) const SCRATCH: u8 = 2;
-pub(crate) const INPUT: u8 = 3;
-pub(crate) const OUTPUT: u8 = 4;
+pub(crate) const CONSTANTS: u16 = 1;
+pub(crate) const SCRATCH: u16 = 2;
+pub(crate) const INPUT: u16 = 3;
+pub(crate) const OUTPUT: u16 = 4;
 
 /// Collects what goes into the constants segment.
 #[derive(Default)]
@@ -86,15 +86,15 @@ impl Bench {
         Executor::new(Arc::clone(&self.memory), &self.table, self.stream, isa)
     }
 
-    pub(crate) fn base(&self, segment: u8) -> u64 {
+    pub(crate) fn base(&self, segment: u16) -> u64 {
         self.table.segments()[usize::from(segment)].base
     }
 
-    pub(crate) fn write(&self, segment: u8, offset: u64, bytes: &[u8]) {
+    pub(crate) fn write(&self, segment: u16, offset: u64, bytes: &[u8]) {
         self.memory.write(self.region, self.base(segment) + offset, bytes).expect("free");
     }
 
-    pub(crate) fn read(&self, segment: u8, offset: u64, len: usize) -> Vec<u8> {
+    pub(crate) fn read(&self, segment: u16, offset: u64, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         self.memory.read(self.region, self.base(segment) + offset, &mut bytes).expect("free");
         bytes
