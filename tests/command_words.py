@@ -16,7 +16,7 @@ def copy_bytes(source: int, target: int, nbytes: int) -> bytes:
     """Return the command that copies bytes from the beginning of one segment to that of another."""
     strides = (0, 0, 0, 0, 0, 1)
     body = struct.pack("<7I", 1, 1, 1, 1, 1, 1, nbytes)
-    body += struct.pack("<7Q", source << 56, *strides) + struct.pack("<7Q", target << 56, *strides)
+    body += struct.pack("<7Q", source << 54, *strides) + struct.pack("<7Q", target << 54, *strides)
     return struct.pack("<2I", 1, 2 + len(body) // 4) + body
 
 

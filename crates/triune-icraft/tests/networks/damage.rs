@@ -50,8 +50,8 @@ type Damage = fn(&mut Document);
 
 /// The words of the error, and what is done to a document.
 const DAMAGED: &[(&str, Damage)] = &[
-    ("commands of version 0, 1 is read; compile the model again", |d| tag(d)["version"] = 0.into()),
-    ("commands of version 2, 1 is read; compile the model again", |d| tag(d)["version"] = 2.into()),
+    ("commands of version 1, 2 is read; compile the model again", |d| tag(d)["version"] = 1.into()),
+    ("commands of version 3, 2 is read; compile the model again", |d| tag(d)["version"] = 3.into()),
     ("tag 'triune' has no version", |d| tag(d)["version"] = "one".into()),
     ("tag 'triune': missing field `addresses`", |d| {
         tag(d).as_object_mut().unwrap().remove("addresses");
