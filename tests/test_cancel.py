@@ -40,7 +40,7 @@ def reduce_words(extent: int, source: int, target: int) -> bytes:
     """Return the command that sums up one byte of a segment, extent × extent times, to the beginning of another."""
     u8 = 2
     body = struct.pack("<8I", 1, 1, 1, 1, extent, extent, 0b11_0000, 0)
-    body += struct.pack("<QI6Q", source << 56, u8, *[0] * 6) + struct.pack("<QI6Q", target << 56, u8, *[0] * 6)
+    body += struct.pack("<QI6Q", source << 54, u8, *[0] * 6) + struct.pack("<QI6Q", target << 54, u8, *[0] * 6)
     return struct.pack("<2I", 0x70, 2 + len(body) // 4) + body
 
 
