@@ -324,7 +324,8 @@ impl FConv {
         let fresh = self.geometry.stride[0].min(kh).saturating_mul(self.geometry.stride[1].min(kw));
         let tile_bytes = panels.rows.saturating_mul(group_in * 4).saturating_mul(fresh);
         let may_merge = kw > 1 && group_in < MERGE_BELOW && self.geometry.groups == 1;
-        let may_copy = kh * kw == 1 && self.geometry.groups == 1 && k * 4 >= PAGE;
+        let reach = k.saturating_mul(4 * self.geometry.stride[1]);
+        let may_copy = kh * kw == 1 && self.geometry.groups == 1 && reach >= PAGE;
         let copied = if may_merge || may_copy { (k + kh * GAP).saturating_mul(4 * panels.rows) } else { 0 };
         let tiles = (BLOCK_BYTES / tile_bytes.max(copied).max(1)).clamp(1, MAX_TILES);
         // Per row and run one pointer, then one each for output and residual.

@@ -5,8 +5,8 @@
 use std::arch::aarch64::{float32x4_t, vaddq_f32, vdupq_n_f32, vld1q_dup_f32, vld1q_f32, vst1q_f32};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
-    __m256i, __mmask16, _mm256_add_ps, _mm256_broadcast_ss, _mm256_cmpgt_epi32, _mm256_fmadd_ps,
-    _mm256_loadu_ps, _mm256_maskload_ps, _mm256_maskstore_ps, _mm256_max_ps, _mm256_min_ps,
+    __m256i, __mmask16, _MM_HINT_T0, _mm_prefetch, _mm256_add_ps, _mm256_broadcast_ss, _mm256_cmpgt_epi32,
+    _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_maskload_ps, _mm256_maskstore_ps, _mm256_max_ps, _mm256_min_ps,
     _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32, _mm256_setzero_ps, _mm256_storeu_ps, _mm512_add_ps,
     _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_max_ps,
     _mm512_min_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
@@ -18,10 +18,13 @@ use crate::arch::neon;
 
 use super::fgemm::{Finish, Staged};
 
+/// Floats of a cache line.
+const LINE: usize = 16;
+
 macro_rules! tile {
     ($name:ident, $kernel:ident, $finish:ident, $many:ident, $wide:ident, $features:literal, $lanes:literal, $zero:path, $splat:path,
      $load:path, $store:path, $fma:path, $add:path, $min:path, $max:path, $mask:path, $masked_load:expr,
-     $masked_store:path, $broadcast:expr, [$whole:literal, $half:literal], [$($rows:literal),*], [$([$few:literal, $panels:literal]),*]) => {
+     $masked_store:path, $broadcast:expr, $fetch:path, [$whole:literal, $half:literal], [$($rows:literal),*], [$([$few:literal, $panels:literal]),*]) => {
         /// # Safety
         /// As `Panels::tile`, with `vectors` the panel's width in registers, on a machine with the features.
         #[target_feature(enable = $features)]
@@ -56,6 +59,19 @@ macro_rules! tile {
             mut b: *const f32,
             finish: &Finish,
         ) {
+            for row in 0..ROWS {
+                // SAFETY: pointers of `ROWS` rows; nothing is read where they lead.
+                unsafe {
+                    // What comes after the sums is on its way meanwhile.
+                    for line in (0..VECTORS * $lanes).step_by(LINE) {
+                        let at = finish.offset + line;
+                        $fetch((*finish.output.add(row)).wrapping_add(at).cast_const());
+                        if !finish.residual.is_null() {
+                            $fetch((*finish.residual.add(row)).wrapping_add(at));
+                        }
+                    }
+                }
+            }
             let mut sums = [[$zero(); VECTORS]; ROWS];
             for run in 0..runs {
                 // SAFETY: `ROWS` pointers per run, `run_len` floats behind each, `run_len` rows of B.
@@ -217,6 +233,14 @@ macro_rules! tile {
     };
 }
 
+/// Asks for the line that a float lies in; any address will do.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn fetch(at: *const f32) {
+    // SAFETY: a hint, which every x86-64 processor takes and none faults on.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+}
+
 /// The lanes of the first `left` floats.
 #[cfg(target_arch = "x86_64")]
 #[inline]
@@ -255,6 +279,7 @@ tile!(
     |from: *const f32, mask| _mm512_maskz_loadu_ps(mask, from),
     _mm512_mask_storeu_ps,
     |x: *const f32| _mm512_set1_ps(*x),
+    fetch,
     [2, 1],
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14],
     [[1, 2], [1, 3], [1, 4], [2, 2], [2, 3], [2, 4], [3, 2], [3, 3], [3, 4]]
@@ -280,6 +305,7 @@ tile!(
     |from: *const f32, mask| _mm256_maskload_ps(from, mask),
     _mm256_maskstore_ps,
     |x: *const f32| _mm256_broadcast_ss(&*x),
+    fetch,
     [2, 1],
     [1, 2, 3, 4, 5, 6],
     [[1, 2], [1, 3], [1, 4], [2, 2]]
@@ -305,6 +331,7 @@ tile!(
     neon::load_first,
     neon::store_first,
     |x: *const f32| -> float32x4_t { vld1q_dup_f32(x) },
+    neon::fetch,
     [4, 2],
     [1, 2, 3, 4, 5, 6],
     [[1, 2], [1, 3], [1, 4], [2, 2]]
