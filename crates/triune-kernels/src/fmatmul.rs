@@ -288,6 +288,7 @@ impl FMatMul {
                         bias: bias_row.as_ptr(),
                         residual: std::ptr::null(),
                         output: outputs.as_ptr(),
+                        ahead: outputs.as_ptr(),
                         offset: first_column,
                         used,
                         limits: [f32::NEG_INFINITY, f32::INFINITY],

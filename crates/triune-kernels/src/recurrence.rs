@@ -560,6 +560,7 @@ impl Block<'_> {
                     bias: self.job.zeros.as_ptr(),
                     residual: rows.input.as_ptr(),
                     output: outputs.as_ptr(),
+                    ahead: outputs.as_ptr(),
                     offset: 0,
                     used: 0,
                     limits,

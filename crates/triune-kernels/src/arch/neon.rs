@@ -5,7 +5,7 @@ use std::arch::aarch64::{
 };
 
 /// Asks for the line that a float lies in; any address will do.
-#[inline(always)]
+#[inline]
 pub(crate) fn fetch(at: *const f32) {
     // SAFETY: a hint, which never faults.
     unsafe {

@@ -384,28 +384,34 @@ impl FConv {
             let (block, group) = (task / groups, task % groups);
             // SAFETY: one piece per worker, inside of the scratch as its length was checked.
             let scratch = unsafe { scratch.piece(worker * plan.scratch, plan.scratch) };
-            let mut rows = Rows::new(scratch, &plan, runs, group_in);
             let tile_range = block * tiles / blocks..(block + 1) * tiles / blocks;
-            let bounds = |tile: usize| tile * pixels / tiles..(tile + 1) * pixels / tiles;
+            // Rows of the block before each tile.
+            let first = tile_range.start * pixels / tiles;
+            let mut before = [0; MAX_TILES + 1];
+            for (before, tile) in before.iter_mut().zip(tile_range.start..=tile_range.end) {
+                *before = tile * pixels / tiles - first;
+            }
+            let tile_range = 0..tile_range.len();
+            let mut rows = Rows::new(scratch, &plan, runs, group_in, views.pixel(first));
             for tile in tile_range.clone() {
-                let range = bounds(tile);
-                rows.add(&self.geometry, views, group * group_in, group_in, [merged, copied], range);
+                let count = before[tile + 1] - before[tile];
+                rows.add(&self.geometry, views, group * group_in, group_in, [merged, copied], count);
             }
             let panel_range = split * panels.count() / splits..(split + 1) * panels.count() / splits;
-            let first_row = bounds(tile_range.start).start;
             let mut stages = self.epilogue.function.map(|_| [Staged([0.0; _]), Staged([0.0; _])]);
             let mut product = |tile: usize, panel: usize| {
                 let start = group * group_len + panels.start(panel, k);
                 let b = weights.as_ptr().cast::<f32>().wrapping_add(start);
                 let (width, used) = (panels.width(panel), panels.used(panel));
                 let channel = group * panels.n + panel * panels.columns;
-                let range = bounds(tile);
-                let (row, len) = (range.start - first_row, range.len());
+                let (row, len) = (before[tile], before[tile + 1] - before[tile]);
                 let residual = rows.residuals.wrapping_add(row);
+                let output = rows.outputs.wrapping_add(row);
                 let finish = Finish {
                     bias: self.epilogue.bias[channel..].as_ptr(),
                     residual: if self.residual { residual } else { std::ptr::null() },
-                    output: rows.outputs.wrapping_add(row),
+                    output,
+                    ahead: output,
                     offset: channel,
                     used,
                     limits: self.epilogue.limits,
@@ -430,7 +436,7 @@ impl FConv {
                 let weight = weight.saturating_mul(panel_range.len());
                 for tile in spans(tile_range.len(), weight).flatten() {
                     for panel in panel_range.clone() {
-                        product(tile_range.start + tile, panel);
+                        product(tile, panel);
                     }
                 }
             } else {
@@ -466,7 +472,8 @@ impl FConv {
         let rows_out: [*mut f32; MAX_ROWS] = std::array::from_fn(|row| stage.wrapping_add(row * width));
         // SAFETY: passed on; the stage has room for the largest tile.
         unsafe {
-            panels.tile(rows, width, a, runs, run_len, b, &Finish { output: rows_out.as_ptr(), ..finish });
+            let staged = Finish { output: rows_out.as_ptr(), ..finish };
+            panels.tile(rows, width, a, runs, run_len, b, &staged);
         }
         let extents = [width, finish.used];
         // SAFETY: rows and columns of the tile, as the caller promised.
@@ -579,7 +586,8 @@ struct Rows {
     next: *mut *const f32,
     outputs: *const *mut f32,
     residuals: *const *const f32,
-    /// Rows whose outputs were noted.
+    /// Image, row and column of the next pixel, and the pixels before it.
+    at: [usize; 3],
     noted: usize,
     copies: *mut f32,
     zeros: *const f32,
@@ -589,7 +597,7 @@ struct Rows {
 impl Rows {
     /// Carves the scratch: pointers, zeros, copies.
     #[expect(clippy::cast_ptr_alignment, reason = "aligned by hand, and pointers come in eights")]
-    fn new(scratch: &mut [u8], plan: &Plan, runs: usize, group_in: usize) -> Self {
+    fn new(scratch: &mut [u8], plan: &Plan, runs: usize, group_in: usize, at: [usize; 3]) -> Self {
         let skip = scratch.as_ptr().align_offset(ALIGN).min(ALIGN - 1);
         let pointers = scratch[skip..].as_mut_ptr();
         // Pointers first: their size is a multiple of eight, so that the floats behind them are aligned, too.
@@ -606,6 +614,7 @@ impl Rows {
             next: pointers,
             outputs,
             residuals,
+            at,
             noted: 0,
             copies: zeros.wrapping_add(group_in),
             zeros,
@@ -613,7 +622,7 @@ impl Rows {
         }
     }
 
-    /// Makes the pointers of one tile: run by run, row by row.
+    /// Makes the pointers of the next tile, of so many rows: run by run, row by row.
     fn add(
         &mut self,
         g: &ConvGeometry,
@@ -621,14 +630,13 @@ impl Rows {
         channel: usize,
         group_in: usize,
         [merged, copied]: [bool; 2],
-        pixels: Range<usize>,
+        rows: usize,
     ) {
         let map = views.in_map;
-        let rows = pixels.len();
         let [kh, kw] = g.kernel;
         let base = views.input.as_ptr();
-        self.add_outputs(views, pixels.clone());
-        let mut pixel = views.pixel(pixels.start);
+        let mut pixel = self.at;
+        self.add_outputs(views, rows);
         if kh * kw == 1 && g.pad == [0; 4] && !copied {
             let mut row = 0;
             while row < rows {
@@ -692,10 +700,10 @@ impl Rows {
         self.next = self.next.wrapping_add(self.runs * rows);
     }
 
-    /// Notes where the results of these pixels go and their residuals come from.
-    fn add_outputs(&mut self, views: &Views<'_>, pixels: Range<usize>) {
-        let [mut n, mut h, mut w] = views.pixel(pixels.start);
-        let (mut left, out) = (pixels.len(), views.out_map);
+    /// Notes where the results of the next pixels go and their residuals come from.
+    fn add_outputs(&mut self, views: &Views<'_>, mut left: usize) {
+        let [mut n, mut h, mut w] = self.at;
+        let out = views.out_map;
         while left > 0 {
             let count = left.min(out.w - w);
             let output = views.output.wrapping_add(out.offset(n, h, w));
@@ -718,6 +726,7 @@ impl Rows {
             left -= count;
             [n, h, w] = views.next([n, h, w + count - 1]);
         }
+        self.at = [n, h, w];
     }
 
     /// Pointers one after another, `step` floats apart.

@@ -27,6 +27,8 @@ pub(crate) struct Finish {
     pub(crate) residual: *const *const f32,
     /// Per row, where the result of column 0 goes `offset` floats on.
     pub(crate) output: *const *mut f32,
+    /// The same for what is written once the function behind the sums is applied.
+    pub(crate) ahead: *const *mut f32,
     /// Added to every row's pointers: the panel's first channel.
     pub(crate) offset: usize,
     /// Columns of the panel that exist; nothing beyond them is touched.

@@ -65,7 +65,7 @@ macro_rules! tile {
                     // What comes after the sums is on its way meanwhile.
                     for line in (0..VECTORS * $lanes).step_by(LINE) {
                         let at = finish.offset + line;
-                        $fetch((*finish.output.add(row)).wrapping_add(at).cast_const());
+                        $fetch((*finish.ahead.add(row)).wrapping_add(at).cast_const());
                         if !finish.residual.is_null() {
                             $fetch((*finish.residual.add(row)).wrapping_add(at));
                         }
@@ -93,6 +93,7 @@ macro_rules! tile {
                 }
             }
             let (low, high) = ($splat(finish.limits[0]), $splat(finish.limits[1]));
+            let is_limited = finish.limits != [f32::NEG_INFINITY, f32::INFINITY];
             let mut bias = [$zero(); VECTORS];
             for (vector, bias) in bias.iter_mut().enumerate() {
                 // SAFETY: readable for the whole width.
@@ -117,7 +118,9 @@ macro_rules! tile {
                                 let residual = (*finish.residual.add($rows - 1)).wrapping_add(finish.offset + at);
                                 y = $add(y, if whole { $load(residual) } else { $masked_load(residual, mask) });
                             }
-                            let y = $min(high, $max(low, y));
+                            if is_limited {
+                                y = $min(high, $max(low, y));
+                            }
                             if whole {
                                 $store(output.wrapping_add(at), y);
                             } else {
@@ -235,7 +238,7 @@ macro_rules! tile {
 
 /// Asks for the line that a float lies in; any address will do.
 #[cfg(target_arch = "x86_64")]
-#[inline(always)]
+#[inline]
 fn fetch(at: *const f32) {
     // SAFETY: a hint, which every x86-64 processor takes and none faults on.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };

@@ -380,6 +380,7 @@ impl<'a> Block<'a> {
                         bias: bias.as_ptr(),
                         residual: std::ptr::null(),
                         output: output.as_ptr(),
+                        ahead: output.as_ptr(),
                         offset: panel * panels.columns,
                         used: width,
                         limits: [f32::NEG_INFINITY, f32::INFINITY],
