@@ -309,3 +309,16 @@ def test_normalizations_with_factors_of_channels(tmp_path: Path, axes: list[int]
     assert result.checks[0].sqnr > 25
     package = triune.compile(result.path, output=tmp_path / "package")
     assert package.report.host.operators == 0
+
+
+def test_a_convolution_with_computed_weights_stays_in_float(tmp_path: Path) -> None:
+    """As trackers have it: a template's features are the weights. What it reads keeps its channels as they are."""
+    b = Builder(10)
+    x = b.act(b.conv("image", 8, spread=4), "relu")
+    weights = b.node("Reshape", b.node("GlobalAveragePool", b.conv("image", 24)), b.constant([3, 8, 1, 1], np.int64))
+    y = b.node("Conv", x, weights, name="match")
+    b.channels[y] = 3
+    model = b.save(tmp_path / "float.onnx", y=b.conv(y, 4))
+    result = triune.quantize(model, calibration=samples(8), output=tmp_path / "q.onnx")
+    assert result.kept_float["match"] == "has weights that are not constant"
+    assert result.checks[0].sqnr > 25

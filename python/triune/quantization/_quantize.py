@@ -266,6 +266,8 @@ def quantize_file(
                 raise
             if checked.failure is not None:
                 raise checked.failure from None
+            if isinstance(error, AssertionError):
+                raise InternalError(f"{source}: the quantizer took something for granted: {error!r}") from error
             raise UnsupportedError(f"{source}: {_reason(error, folder)}") from error
     if input_format is not None:
         said = said._replace(preprocess=put_picture_input(written.model, input_format, said.preprocess or Preprocess()))

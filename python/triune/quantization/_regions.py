@@ -97,7 +97,7 @@ def _impossible(network: Network, node: Any) -> str:
     if node.op_type in _WINDOWS and (network.rank(node.input[0]) or 0) > _MOST_AXES:
         return VOLUME
     if node.op_type in ("Conv", "ConvTranspose") and not network.is_constant(node.input[1]):
-        return "its weights are not constant"
+        return "has weights that are not constant"
     if node.op_type == "Gemm" and (attribute(node, "transA", 0) or not network.is_constant(node.input[1])):
         return "has no integer form"
     return ""
