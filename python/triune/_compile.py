@@ -109,7 +109,7 @@ def compile(
     """
 
     def tell(result: QuantizationResult) -> None:
-        for note in result.notes:
+        for note in (*result.notes, *result.advice):
             (progress or (lambda _: None))(note)
         for warning in result.warnings:
             # Of who called `compile`: behind this function, `build` and `compile`.

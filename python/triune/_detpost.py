@@ -19,6 +19,7 @@ from triune.errors import ArgumentError
 __all__ = ["DetPost", "put_detpost"]
 
 _UNIT_BYTES: Final = 64
+_JOINING: Final = ("Gemm", "GlobalAveragePool", "GlobalMaxPool", "ReduceMean")
 _QUANTIZE: Final = ("QuantizeLinear", "DequantizeLinear")
 
 
@@ -167,6 +168,20 @@ class _Graph:
             )
         return found
 
+    def _joint(self, heads: set[str]) -> Any:
+        """Return a node behind the last convolutions that makes a vector of all places; None if there is none."""
+        open_names, seen = [value.name for value in self._graph.output], set[str]()
+        while open_names:
+            name = open_names.pop()
+            node = self._producers.get(name)
+            if name in seen or node is None or name in heads:
+                continue
+            if node.op_type in _JOINING:
+                return node
+            seen.add(name)
+            open_names.extend(node.input)
+        return None
+
     def _cure(self) -> str:
         """Return how to say which convolutions are heads, with those that can be."""
         heads = [name for name in self._last() if len(self._extents(name)) == 4]
@@ -220,8 +235,20 @@ class _Graph:
         return (values.astype(np.float64) - zero.reshape(())) * scale.reshape(())
 
     def _found(self) -> list[_Head]:
-        """Return the last convolutions as heads."""
-        return [self._head(name) for name in self._last()]
+        """Return the last convolutions as heads. Raises ArgumentError if a vector is made of all places, as in a classifier."""
+        last = self._last()
+        joint = self._joint(set(last))
+        if joint is None and last and all(self._extents(name)[2:] == [1, 1] for name in last):
+            joint = self._producers[last[0]]
+        if joint is not None:
+            raise ArgumentError(
+                short(
+                    f"detpost: the model ends like a classifier: {joint.op_type} {(joint.name or joint.output[0])!r} makes one "
+                    "vector of all places, and DetPost gathers a detector's boxes from places: leave detpost out, "
+                    "or name a detector's last convolutions: --heads NAME,... (in Python: DetPost(heads=[...]))"
+                )
+            )
+        return [self._head(name) for name in last]
 
     def _head(self, name: str) -> _Head:
         """Return a head by the name of the convolution's result, or of the same as integers or dequantized."""

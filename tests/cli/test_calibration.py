@@ -218,6 +218,45 @@ def test_errors_on_the_command_line(
     assert "triune-" not in err.replace(str(tmp_path), ""), "no names of temporary files"
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--limit", "5"],
+        ["--method", "mse"],
+        ["--no-per-channel"],
+        ["--equalize"],
+        ["--bias-correction"],
+        ["--mixed"],
+        ["--bound", "20"],
+        ["--float-from"],
+        ["--keep-float", "x"],
+    ],
+)
+def test_what_is_for_samples_wants_samples(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: list[str]
+) -> None:
+    """An option that changes nothing is not passed over."""
+    assert main(["compile", str(DIGITS_INT8), "-o", str(tmp_path / "out"), *given]) == 1
+    said = f"{given[0]} is for samples, and there are none to calibrate with: give --calibrate, too"
+    assert capsys.readouterr().err == f"triune: error: {said}\n"
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_figures_are_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "scans.npy", digits_held_out()[0][:60].transpose(0, 3, 1, 2))
+    command = ["quantize", str(DIGITS_F32), "-o", str(tmp_path / "q.onnx"), "--calibrate", str(tmp_path / "scans.npy")]
+    assert main(command) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("against float, on 8 samples that the ranges do not come from; these come from 52:\nlogits: ")
+    assert err == ""
+    assert main([*command, "--limit", "10"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith(
+        "against float, on 8 of the 10 samples that the ranges come from, which flatters; of 20 and more,"
+    )
+    assert err.startswith("triune: warning: 10 samples are few: ")
+
+
 def test_the_float_model_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Also by another name of it; a file of before that is something else may be."""
     model, link, other = (tmp_path / name for name in ("float.onnx", "link.onnx", "other.onnx"))

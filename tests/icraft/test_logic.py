@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import pytest
+from beside import load
 from onnx import helper, numpy_helper
 
 import triune
@@ -19,6 +20,7 @@ from triune.icraft.buyibackend import OUTPUT, BuyiBackend, BuyiDevice, Segment
 from triune.icraft.host_backend import HostBackend
 from triune.icraft.xrt import Backend, Device, HostDevice, Session, Tensor
 from triune.icraft.zg330backend import ZG330Backend
+from triune.models import DIGITS_INT8
 
 Array = npt.NDArray[Any]
 SIZE = 16
@@ -496,6 +498,25 @@ def test_what_logic_cannot_do_is_said(options: dict[str, Any], said: str, model:
     arguments = {"target": "buyi", "format": "icraft", "output": tmp_path / "made"} | options
     with pytest.raises(ArgumentError, match=said):
         triune.compile(model, **arguments)
+
+
+@pytest.mark.parametrize("target", ["buyi", "zg330"])
+def test_a_classifier_has_no_boxes(target: str, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"ends like a classifier: Gemm .* leave detpost out") as raised:
+        triune.compile(DIGITS_INT8, target=target, format="icraft", output=tmp_path / "made", detpost=0.4)
+    assert "anchors" not in str(raised.value)
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("kind", ["GlobalAveragePool", "AveragePool"])
+def test_a_classifier_of_convolutions_has_no_boxes(kind: str, tmp_path: Path) -> None:
+    net = load(str(Path(__file__).parents[1] / "models" / "here"), "deployable_networks").Net(3)
+    x = net.conv(net.input(1, 3, 8, 8), 8, 3)
+    x = net.conv(net.mean(x) if kind == "GlobalAveragePool" else net.pool(kind, x, 8, 8), 10, 1)
+    file = tmp_path / "net.onnx"
+    file.write_bytes(net.model(x))
+    with pytest.raises(ArgumentError, match=r"ends like a classifier: Conv .* leave detpost out"):
+        triune.compile(file, target="buyi", format="icraft", output=tmp_path / "made", detpost=0.4)
 
 
 def test_a_fixed_convolution_behind_the_heads_is_none_of_them(tmp_path: Path, rng: np.random.Generator) -> None:

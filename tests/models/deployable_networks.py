@@ -153,6 +153,16 @@ class Net:
         (y,) = self.node(kind, [other, x.name] if first else [x.name, other])
         return self.quantized(y, x.shape, x.scale * (1.2 if kind == "Mul" else 1.5))
 
+    def extreme(self, kind: str, *parts: Value) -> Value:
+        """Add the largest or the smallest of values of one shape, each with a scale of its own."""
+        (y,) = self.node(kind, [part.name for part in parts])
+        return self.quantized(y, parts[0].shape, max(part.scale for part in parts))
+
+    def extreme_of(self, x: Value, kind: str, count: int) -> Value:
+        """Add the largest or the smallest of a value and of functions of it."""
+        parts = [x, self.with_constant("Sub", x, first=True), self.unary("Tanh", x)]
+        return self.extreme(kind, *parts[:count])
+
     def differences(self, x: Value) -> Value:
         """Add differences: from constants, of constants from it, of a value from itself moved, and a limited one."""
         y = self.with_constant("Sub", x, x.shape[1], 1, 1)
@@ -491,5 +501,10 @@ def grown(seed: int, steps: int | None = None) -> tuple[bytes, dict[str, Array]]
         apart = np.random.default_rng([seed, 5])
         take(values[-1])
         values.append(net.taken_apart(values[-1], apart))
+    if seed % 4 == 3:
+        apart = np.random.default_rng([seed, 7])
+        take(values[-1])
+        largest = net.extreme_of(values[-1], ("Max", "Min")[int(apart.integers(2))], int(apart.integers(2, 4)))
+        values.append(net.conv(largest, int(apart.integers(1, 40)), 1))
     outputs = [value for value in values if value.name not in read]
     return net.model(*outputs), net.feeds

@@ -231,6 +231,14 @@ def channels_taken_apart(kind: str, channels: int) -> tuple[bytes, dict[str, Arr
     return net.model(net.conv(net.binary(kind, a, b), channels)), net.feeds
 
 
+def largest_rows() -> tuple[bytes, dict[str, Array]]:
+    """The largest of rows that are no image, and the smallest of what is left of them and others."""
+    net = networks.Net(13)
+    x = net.input(1, 10, 24)
+    y = net.extreme("Min", net.extreme("Max", x, net.unary("Tanh", x)), net.with_constant("Sub", x, 24))
+    return net.model(net.standardized(y)), net.feeds
+
+
 def joined_inputs(kind: str, *shape: int) -> tuple[bytes, dict[str, Array]]:
     """Inputs joined along channels that fill no block, and a scalar."""
     net = networks.Net(1)
@@ -363,6 +371,11 @@ CASES_BY_NAME = {
     "Mul of halves of 16": lambda: channels_taken_apart("Mul", 8),
     "Mul of halves of 64": lambda: channels_taken_apart("Mul", 32),
     "Add of halves of 16": lambda: channels_taken_apart("Add", 8),
+    "Max of halves of 16": lambda: channels_taken_apart("Max", 8),
+    "Min of halves of 46": lambda: channels_taken_apart("Min", 23),
+    "largest of three": lambda: image_through("extreme_of", "Max", 3),
+    "smallest of three": lambda: image_through("extreme_of", "Min", 3, channels=19),
+    "largest of rows": largest_rows,
     "Add of halves of 46": lambda: channels_taken_apart("Add", 23),
     "Mul of joined inputs by a scalar": lambda: joined_inputs("Mul"),
     "Add of a scalar to joined inputs": lambda: joined_inputs("Add"),
@@ -385,6 +398,14 @@ CASES_BY_NAME = {
 def test_small_networks(name: str, target: str, tmp_path: Path) -> None:
     model, feeds = CASES_BY_NAME[name]()
     assert differences(model, feeds, tmp_path, (target,)) == []
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", ["Max of halves of 16", "smallest of three", "largest of rows"])
+def test_extremes_have_a_form_over_integers(name: str, target: str, tmp_path: Path) -> None:
+    file = tmp_path / "net.onnx"
+    file.write_bytes(CASES_BY_NAME[name]()[0])
+    assert triune.compile(file, target=target, output=tmp_path / "package").report.host.operators == 0
 
 
 @pytest.mark.parametrize("part", range(4))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,9 @@ from triune.quantization._check import check_outputs
 from triune.quantization._equalize import channels_of, curves_of, equalize_layers, peaks_of
 from triune.quantization._groups import function_of, join_groups
 from triune.quantization._model import Network
-from triune.quantization._quantize import advice_on
+from triune.quantization._quantize import advice_on, few
 from triune.quantization._scales import METHODS, _SquaredErrors, find_parameters, find_weight_scales, parameters_of
-from triune.quantization._statistics import Distribution, Reservoir, session, with_outputs
+from triune.quantization._statistics import Distribution, HeldOut, Reservoir, session, with_outputs
 from triune.quantization._write import FUNCTIONS, INTEGERS
 
 
@@ -518,6 +519,63 @@ def test_every_sample_is_as_likely_to_be_kept() -> None:
     kept = sorted(int(sample["x"][0]) for sample in reservoir.samples)
     assert len(set(kept)) == 10
     assert kept[0] < 500 < kept[-1]
+
+
+def test_what_a_reservoir_leaves_out() -> None:
+    reservoir = Reservoir(3)
+    left = [reservoir.add({"x": np.array([index])}) for index in range(50)]
+    assert left[:3] == [None] * 3
+    seen = [int(sample["x"][0]) for sample in (*filter(None, left), *reservoir.samples)]
+    assert sorted(seen) == list(range(50))
+
+
+@pytest.mark.parametrize(("count", "held"), [(1, 0), (7, 0), (19, 0), (20, 4), (26, 5), (40, 8), (300, 8)])
+def test_some_samples_are_held_out(count: int, held: int) -> None:
+    """Each is either for the ranges or held out; of a few, all are for the ranges, and some are shown, too."""
+    all_ = HeldOut(({"x": np.array([index])} for index in range(count)), 8)
+    rest = [int(sample["x"][0]) for sample in all_]
+    shown = [int(sample["x"][0]) for sample in all_.shown]
+    assert all_.count == held
+    assert len(rest) == count - held
+    assert len(shown) == (held or min(count, 8))
+    assert sorted({*rest, *shown}) == list(range(count))
+    assert not held or not set(rest) & set(shown)
+
+
+def test_checks_are_on_samples_that_ranges_do_not_come_from(tmp_path: Path) -> None:
+    """One in a row of equal samples is ten times as bright: where it is held out, it is clipped, and the check shows it."""
+    model = segmenter(tmp_path / "float.onnx")
+    (one,) = samples(1)
+    bright = {"image": one["image"] * 10}
+    peaks, levels = [], []
+    for at in range(20):
+        rows = [bright if index == at else one for index in range(20)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", errors.QuantizationWarning)
+            result = triune.quantize(model, calibration=rows, output=tmp_path / "q.onnx", method="minmax")
+        assert (result.samples, result.held_out) == (16, 4)
+        assert result.checked == "on 4 samples that the ranges do not come from; these come from 16"
+        peaks.append(result.ranges["image"][1])
+        levels.append(min(check.sqnr for check in result.checks))
+    high = [peak > 2 * min(peaks) for peak in peaks]
+    assert high.count(False) == 4
+    assert max(level for level, seen in zip(levels, high, strict=True) if not seen) < 20
+
+
+def test_few_samples_are_told(tmp_path: Path) -> None:
+    assert few(32) == ()
+    assert few(1)[0].startswith("1 sample is few: ")
+    result = triune.quantize(segmenter(tmp_path / "float.onnx"), calibration=samples(3), output=tmp_path / "q.onnx")
+    assert result.advice[0].startswith("3 samples are few: ")
+    assert result.held_out == 0
+    assert result.checked.startswith("on 3 of the 3 samples that the ranges come from, which flatters; ")
+
+
+def test_sixteen_bits_leave_room() -> None:
+    for method in METHODS:
+        values = np.random.default_rng(1).normal(0, 1, 10_000)
+        found = find_parameters(seen(values), INTEGERS["s16"], method)
+        assert found.high >= 2 * np.quantile(np.abs(values), 0.999), method
 
 
 def test_samples_that_are_one_value_everywhere(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from quantization_networks import DETECTORS, Builder, samples, segmenter, yolov8_like, yolox_like
+from onnx import TensorProto, helper, numpy_helper
+from quantization_networks import DETECTORS, SIZE, Builder, samples, segmenter, yolov8_like, yolox_like
 
 import triune
 from triune import errors
@@ -76,13 +77,16 @@ def test_compile_tells_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     np.savez(tmp_path / "samples.npz", image=np.concatenate([sample["image"] for sample in samples(8)]))
     command = ["compile", str(model), "-o", str(tmp_path / "out"), "--calibrate", str(tmp_path / "samples.npz")]
     assert main(command) == 0
-    assert capsys.readouterr().err == ""
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith("triune: warning: 8 samples are few: ")
     assert main([*command, "--float-from"]) == 0
     err = capsys.readouterr().err
     assert err.startswith("triune: warning: output 'output' is spoiled: ")
     assert "--float-from Sigmoid_30" in err
     assert main([*command, "-v"]) == 0
-    assert "in float, as no Conv, Gemm or MatMul follows: 4 Sigmoid, 4 Concat" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "in float, as no Conv, Gemm or MatMul follows: 4 Sigmoid, 4 Concat" in err
+    assert "against float, on 8 of the 8 samples that the ranges come from, which flatters; " in err
 
 
 def test_a_package_finds_what_float_finds(tmp_path: Path) -> None:
@@ -169,3 +173,152 @@ def test_nothing_is_left_to_quantize(tmp_path: Path) -> None:
     with pytest.raises(errors.UnsupportedError, match="no operator is left that has an integer form"):
         triune.quantize(model, calibration=samples(4), output=tmp_path / "q.onnx")
     assert not (tmp_path / "q.onnx").exists()
+
+
+def volumes(path: Path, *, head: bool = True) -> Path:
+    """Write a network of windows over three axes, with a classifier behind them or without."""
+    random = np.random.default_rng(3)
+    weights = [random.normal(0, 0.3, shape).astype(np.float32) for shape in ((4, 1, 3, 3, 3), (6, 4, 3, 3, 3), (6, 5))]
+    nodes = [
+        helper.make_node("Conv", ["image", "w0"], ["a"], "first", pads=[1] * 6),
+        helper.make_node("Relu", ["a"], ["b"], "limit"),
+        helper.make_node("MaxPool", ["b"], ["c"], "pool", kernel_shape=[2] * 3, strides=[2] * 3),
+        helper.make_node("Conv", ["c", "w1"], ["d"], "second", pads=[1] * 6),
+    ]
+    if head:
+        nodes += [
+            helper.make_node("GlobalAveragePool", ["d"], ["e"], "mean"),
+            helper.make_node("Flatten", ["e"], ["f"], "flat"),
+            helper.make_node("Gemm", ["f", "w2"], ["y"], "head"),
+        ]
+    graph = helper.make_graph(
+        nodes,
+        "volumes",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 1, 4, 6, 8])],
+        [helper.make_empty_tensor_value_info("y" if head else "d")],
+        [numpy_helper.from_array(values, f"w{at}") for at, values in enumerate(weights)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(onnx.shape_inference.infer_shapes(model, strict_mode=True), path)
+    return path
+
+
+def boxes_of_numbers(count: int) -> list[dict[str, Any]]:
+    random = np.random.default_rng(4)
+    return [{"image": random.normal(0, 1, (1, 1, 4, 6, 8)).astype(np.float32)} for _ in range(count)]
+
+
+def test_windows_over_three_axes_stay_in_float(tmp_path: Path) -> None:
+    result = triune.quantize(volumes(tmp_path / "f.onnx"), calibration=boxes_of_numbers(4), output=tmp_path / "q.onnx")
+    lacking = "has windows over three axes, and no device has those"
+    assert {name for name, reason in result.kept_float.items() if reason == lacking} == {
+        "first",
+        "second",
+        "pool",
+        "mean",
+    }
+    assert result.kept_float["limit"].startswith("is between such")
+    assert "head" not in result.kept_float
+    assert any(f"each {lacking}: 2 Conv" in note for note in result.notes)
+
+
+def test_a_network_of_volumes_alone_is_refused(tmp_path: Path) -> None:
+    model = volumes(tmp_path / "f.onnx", head=False)
+    with pytest.raises(errors.UnsupportedError, match="has an integer form; Conv has windows over three axes"):
+        triune.quantize(model, calibration=boxes_of_numbers(4), output=tmp_path / "q.onnx")
+    assert not (tmp_path / "q.onnx").exists()
+
+
+@pytest.mark.parametrize(("options", "reason"), [({"mode": "cubic"}, "by cubes"), ({"antialias": 1}, "antialias")])
+def test_a_resize_without_an_integer_form_is_told(tmp_path: Path, options: dict[str, Any], reason: str) -> None:
+    b = Builder(4)
+    scales = b.constant([1, 1, 0.5, 0.5])
+    y = b.node("Resize", b.conv("image", 4), "", scales, name="resize", **({"mode": "linear"} | options))
+    b.channels[y] = 4
+    model = b.save(tmp_path / "float.onnx", opset=18, y=b.conv(y, 4))
+    result = triune.quantize(model, calibration=samples(4), output=tmp_path / "q.onnx")
+    assert reason in result.kept_float["resize"]
+
+
+@pytest.mark.parametrize("kind", ["Max", "Min"])
+def test_extremes_become_integers(tmp_path: Path, kind: str) -> None:
+    """Of several values as of one and a number: all of the network is on the device."""
+    b = Builder(5)
+    wide, narrow = b.conv("image", 4), b.conv("image", 4, gain=0.2)
+    y = b.node(kind, wide, b.node("Relu", narrow), b.node("Tanh", wide))
+    z = b.node(kind, y, b.constant(0.1))
+    b.channels[z] = 4
+    model = b.save(tmp_path / "float.onnx", y=b.conv(z, 4))
+    result = triune.quantize(model, calibration=samples(8), output=tmp_path / "q.onnx")
+    assert result.kept_float == {}
+    assert result.checks[0].sqnr > 25
+    for target in ("metis", "zg330", "buyi"):
+        assert triune.compile(result.path, target=target, output=tmp_path / target).report.host.operators == 0
+
+
+def test_a_maximum_over_places_keeps_its_scale(tmp_path: Path) -> None:
+    b = Builder(6)
+    top = b.node("ReduceMax", b.conv("image", 4), axes=[2, 3], keepdims=0)
+    model = b.save(tmp_path / "float.onnx", y=b.node("Gemm", top, b.constant(b.random.normal(0, 1, (4, 4)))))
+    result = triune.quantize(model, calibration=samples(8), output=tmp_path / "q.onnx")
+    assert result.kept_float == {}
+    assert result.ranges[top] == result.ranges[b.nodes[0].output[0]]
+
+
+def test_peaks_that_turn_round_are_told_with_what_is_in_front(tmp_path: Path) -> None:
+    """As key point detectors have it: a value stays where it is the largest around, and a hair decides."""
+    b = Builder(7)
+    heat = b.node("Sigmoid", b.conv(b.act(b.conv("image", 8), "relu"), 2), name="heat")
+    largest = b.node("MaxPool", heat, kernel_shape=[3, 3], pads=[1] * 4)
+    peaks = b.node("Mul", heat, b.node("Cast", b.node("Equal", largest, heat, name="same"), to=TensorProto.FLOAT))
+    model = b.save(tmp_path / "float.onnx", peaks=peaks, other=b.conv("image", 3))
+    with pytest.warns(errors.QuantizationWarning, match=r"node 'same' .* --outputs heat:0,other"):
+        triune.quantize(model, calibration=samples(24), output=tmp_path / "q.onnx")
+
+
+def test_what_a_maximum_alone_reads_has_the_range_of_its_results(tmp_path: Path) -> None:
+    """By all places, the least error clips the largest, which are what is left."""
+    found = []
+    for reads in (1, 2):
+        b = Builder(8)
+        x = b.conv("image", 8)
+        top = b.node("ReduceMax", x, axes=[2, 3], keepdims=0)
+        y = b.node("Gemm", top, b.constant(b.random.normal(0, 1, (8, 4))))
+        more = {"z": b.conv(x, 2)} if reads == 2 else {}
+        model = b.save(tmp_path / "float.onnx", y=y, **more)
+        result = triune.quantize(model, calibration=samples(24), output=tmp_path / "q.onnx")
+        found.append((result.ranges[x], result.checks[0].sqnr))
+    (alone, level), (shared, _) = found
+    assert alone[1] > shared[1]
+    assert alone[0] > shared[0]
+    assert level > 30
+
+
+@pytest.mark.parametrize(("axes", "shape"), [([1, 2, 3], (4, 1, 1)), ([2, 3], (4, 1, 1)), ([3], (1, 1, SIZE))])
+def test_normalizations_with_factors_of_channels(tmp_path: Path, axes: list[int], shape: tuple[int, ...]) -> None:
+    """Over all that there is, as in speech separators, and over places, spelled out: nothing stays on the host."""
+    b = Builder(9)
+    x = b.conv("image", 4)
+    d = b.node("Sub", x, b.node("ReduceMean", x, axes=axes))
+    root = b.node("Sqrt", b.node("Add", b.node("ReduceMean", b.node("Mul", d, d), axes=axes), b.constant(1e-5)))
+    y = b.node("Mul", b.node("Div", d, root), b.constant(np.exp(b.random.normal(0, 0.2, shape))))
+    y = b.node("Add", y, b.constant(b.random.normal(0, 0.2, shape)))
+    b.channels[y] = 4
+    model = b.save(tmp_path / "float.onnx", y=b.conv(y, 4))
+    result = triune.quantize(model, calibration=samples(24), output=tmp_path / "q.onnx")
+    assert result.checks[0].sqnr > 25
+    package = triune.compile(result.path, output=tmp_path / "package")
+    assert package.report.host.operators == 0
+
+
+def test_a_convolution_with_computed_weights_stays_in_float(tmp_path: Path) -> None:
+    """As trackers have it: a template's features are the weights. What it reads keeps its channels as they are."""
+    b = Builder(10)
+    x = b.act(b.conv("image", 8, spread=4), "relu")
+    weights = b.node("Reshape", b.node("GlobalAveragePool", b.conv("image", 24)), b.constant([3, 8, 1, 1], np.int64))
+    y = b.node("Conv", x, weights, name="match")
+    b.channels[y] = 3
+    model = b.save(tmp_path / "float.onnx", y=b.conv(y, 4))
+    result = triune.quantize(model, calibration=samples(8), output=tmp_path / "q.onnx")
+    assert result.kept_float["match"] == "has weights that are not constant"
+    assert result.checks[0].sqnr > 25

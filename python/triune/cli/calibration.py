@@ -20,11 +20,21 @@ from triune.quantization import QuantizationOptions
 from triune.quantization._samples import Expected, uniform
 from triune.quantization._scales import METHODS
 
-__all__ = ["Calibration", "add_quantization_options", "add_sample_options", "model_inputs", "quantization_options"]
+__all__ = [
+    "Calibration",
+    "add_quantization_options",
+    "add_sample_options",
+    "model_inputs",
+    "quantization_options",
+    "refuse_without_samples",
+    "sample_limit",
+]
 
 _DEFAULTS = QuantizationOptions()
 
 _ARRAYS = {".npy", ".npz"}
+
+_LIMIT = 200
 
 _NAMED = 5
 """Files that cannot serve are named one by one up to this number."""
@@ -40,36 +50,36 @@ def add_sample_options(parser: argparse.ArgumentParser, *, required: bool) -> No
         help="quantize a float model with ranges from these samples: a folder of images or arrays, a .npz, .npy or image",
     )
     parser.add_argument(
-        "--limit", metavar="N", type=positive, default=200, help="samples at most (default: %(default)s)"
+        "--limit", metavar="N", type=positive, default=argparse.SUPPRESS, help=f"samples at most (default: {_LIMIT})"
     )
 
 
 def add_quantization_options(parser: argparse.ArgumentParser) -> None:
-    """Add how a float model is quantized."""
+    """Add how a float model is quantized; what is not given is not there."""
     how = parser.add_argument_group("quantization", "What calibration makes of a float model; docs/quantization.md.")
     how.add_argument(
         "--method",
         choices=METHODS,
-        default=_DEFAULTS.method,
+        default=argparse.SUPPRESS,
         help="how ranges are found: least squared error, the whole, 99.99 %% of the values, least divergence "
-        "(default: %(default)s)",
+        f"(default: {_DEFAULTS.method})",
     )
     how.add_argument(
         "--per-channel",
         action=argparse.BooleanOptionalAction,
-        default=_DEFAULTS.per_channel,
+        default=argparse.SUPPRESS,
         help="a scale for the weights of each output channel, or one for all (default: one for each)",
     )
     how.add_argument(
         "--bias-correction",
         action=argparse.BooleanOptionalAction,
-        default=_DEFAULTS.bias_correction,
+        default=argparse.SUPPRESS,
         help="let biases make up for what rounding weights adds on average (default: yes)",
     )
     how.add_argument(
         "--equalize",
         action=argparse.BooleanOptionalAction,
-        default=_DEFAULTS.equalize,
+        default=argparse.SUPPRESS,
         help="scale channels between convolutions so that they use their ranges alike (default: yes)",
     )
     how.add_argument(
@@ -77,27 +87,32 @@ def add_quantization_options(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const="float",
         choices=("float", "16"),
+        default=argparse.SUPPRESS,
         help="let the layers that hurt most stay in float (default), or have 16 bits, until --bound is met",
     )
     how.add_argument(
         "--bound",
         metavar="DB",
         type=finite,
+        default=argparse.SUPPRESS,
         help=f"with --mixed: signal to quantization noise of each output in dB (default: {_DEFAULTS.bound:g})",
     )
     how.add_argument(
         "--float-from",
         metavar="NODE",
         nargs="*",
+        default=argparse.SUPPRESS,
         help="stay in float from these nodes or tensors on; without a name: nowhere (default: what no Conv, Gemm or MatMul "
         "follows)",
     )
-    how.add_argument("--keep-float", metavar="NODE", nargs="+", default=(), help="let these stay in float, too")
+    how.add_argument(
+        "--keep-float", metavar="NODE", nargs="+", default=argparse.SUPPRESS, help="let these stay in float, too"
+    )
     how.add_argument(
         "--outputs",
         metavar="NAME,...",
         type=lambda text: tuple(text.split(",")),
-        default=(),
+        default=argparse.SUPPRESS,
         help="end the model at these tensors, in this order",
     )
 
@@ -106,11 +121,25 @@ def quantization_options(options: argparse.Namespace, **others: Any) -> Quantiza
     """Take them from the command line."""
     names = [field.name for field in fields(QuantizationOptions) if hasattr(options, field.name)]
     given = {name: getattr(options, name) for name in names} | others
-    if given.get("bound") is None:
-        given.pop("bound", None)
-    elif not given.get("mixed"):
+    if "bound" in given and not given.get("mixed"):
         raise ArgumentError("--bound says how far --mixed goes: give --mixed, too")
     return QuantizationOptions(**given)
+
+
+def sample_limit(options: argparse.Namespace) -> int:
+    """Return how many samples are taken at most."""
+    return int(getattr(options, "limit", _LIMIT))
+
+
+def refuse_without_samples(options: argparse.Namespace) -> None:
+    """Raise ArgumentError if an option says how samples serve, and there are none."""
+    names = ["limit", *(field.name for field in fields(QuantizationOptions) if field.name != "outputs")]
+    for name in names:
+        if not hasattr(options, name):
+            continue
+        flag = name.replace("_", "-")
+        spelled = f"--no-{flag}" if getattr(options, name) is False else f"--{flag}"
+        raise ArgumentError(f"{spelled} is for samples, and there are none to calibrate with: give --calibrate, too")
 
 
 def model_inputs(model: Path) -> list[tuple[str, str, list[int | str]]]:

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from triune._kinds import ONNX, require
 from triune._model_info import Inputs, described
 from triune.batch import Preprocess
 from triune.cli.arguments import byte_count, positive
-from triune.cli.calibration import add_quantization_options, add_sample_options, model_inputs, quantization_options
+from triune.cli.calibration import (
+    add_quantization_options,
+    add_sample_options,
+    model_inputs,
+    quantization_options,
+    refuse_without_samples,
+    sample_limit,
+)
 from triune.cli.pictures import add_image_options, add_info_options, chosen, info_of
 from triune.cli.progress import Progress
 from triune.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from triune.quantization import QuantizationResult
 
 POLICIES = ("none", "option1", "option2", "option3", "best_score", "exact")
 """How feature maps that stay on chip can be chosen; docs/memory.md says what each does."""
@@ -117,6 +128,8 @@ def _run(options: argparse.Namespace) -> int:
 
     if options.detpost is None and (options.heads or options.anchors is not None):
         raise ArgumentError("--heads and --anchors say what --detpost gathers from")
+    if options.calibrate is None:
+        refuse_without_samples(options)
     detpost = None if options.detpost is None else DetPost(options.detpost, options.heads, options.anchors)
     require(options.model, (ONNX,), "compile")
     stored, found = described(options.model)
@@ -130,10 +143,16 @@ def _run(options: argparse.Namespace) -> int:
         def how() -> Preprocess:
             return chosen(options, stored, inputs())
 
+        def tell(result: QuantizationResult) -> None:
+            progress.tell(result)
+            progress.note(f"against float, {result.checked}:")
+            for check in result.checks:
+                progress.note(str(check))
+
         if options.calibrate:
             from triune.cli.calibration import Calibration
 
-            calibration = Calibration(options.calibrate, inputs(), how(), options.limit, progress)
+            calibration = Calibration(options.calibrate, inputs(), how(), sample_limit(options), progress)
         package = build(
             options.model,
             options.target,
@@ -148,7 +167,7 @@ def _run(options: argparse.Namespace) -> int:
             format=options.format,
             bits=options.bits,
             quantization=quantization_options(options),
-            tell=progress.tell,
+            tell=tell,
             info=info_of(options, stored, how, pictures=calibration is not None and calibration.pictures),
             inputs=found,
             input_format=options.input_format,

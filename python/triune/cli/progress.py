@@ -46,7 +46,7 @@ class Progress:
         print(f"triune: {styled('warning', YELLOW, sys.stderr)}: {text}", file=sys.stderr, flush=True)
 
     def tell(self, result: QuantizationResult) -> None:
-        """Say what quantization left in float, what it spoiled, and what it made noisy."""
+        """Say what quantization left in float, what it spoiled, and what it made noisy, or may have."""
         for note in result.notes:
             self.note(note)
         for warning in (*result.warnings, *result.advice):

@@ -7,7 +7,13 @@ from pathlib import Path
 
 from triune._kinds import ONNX, require
 from triune._model_info import described
-from triune.cli.calibration import add_quantization_options, add_sample_options, model_inputs, quantization_options
+from triune.cli.calibration import (
+    add_quantization_options,
+    add_sample_options,
+    model_inputs,
+    quantization_options,
+    sample_limit,
+)
 from triune.cli.pictures import add_image_options, add_info_options, chosen, info_of
 from triune.cli.progress import Progress
 
@@ -51,7 +57,7 @@ def _run(options: argparse.Namespace) -> int:
         # Of a model that cannot be read, it says why.
         found = model_inputs(options.model) if inputs is None else inputs
         pictures = chosen(options, stored, found)
-        samples = Calibration(options.calibrate, found, pictures, options.limit, progress)
+        samples = Calibration(options.calibrate, found, pictures, sample_limit(options), progress)
         how = quantization_options(options)
         info = info_of(options, stored, lambda: pictures, pictures=samples.pictures)
         result = quantize_file(
@@ -65,6 +71,7 @@ def _run(options: argparse.Namespace) -> int:
             input_format=options.input_format,
         )
         progress.tell(result)
+    print(f"against float, {result.checked}:")
     for check in result.checks:
         print(check)
     print(target)

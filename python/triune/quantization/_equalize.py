@@ -258,8 +258,12 @@ def _factors(network: Network, numbers: Mapping[str, Array], peaks: Mapping[str,
 
 
 def _readers(network: Network, numbers: Container[str]) -> list[Any]:
-    """Return the convolutions that read what can be scaled."""
-    return [node for node in network.nodes if node.op_type == "Conv" and node.input[0] in numbers]
+    """Return the convolutions that read what can be scaled, but for those with computed weights, which keep it as it is."""
+    return [
+        node
+        for node in network.nodes
+        if node.op_type == "Conv" and node.input[0] in numbers and network.is_constant(node.input[1])
+    ]
 
 
 def _gains(network: Network, curve: Curve, name: str, numbers: Mapping[str, Array], factors: Floats) -> bool:

@@ -45,7 +45,7 @@ _SMOOTH = {
 }
 """Functions of one value."""
 
-_ARITHMETIC = {"Add", "Div", "Mul", "Pow", "Sub"}
+_ARITHMETIC = {"Add", "Div", "Max", "Min", "Mul", "Pow", "Sub"}
 _POWERS = {0.5, 1.0, 2.0, 3.0}
 _REDUCTIONS = {
     "GlobalAveragePool",
@@ -193,11 +193,16 @@ def _normalization(network: Network, sink: int) -> tuple[list[int], Any] | None:
         return _softmax(network, node, members, source)
     # A factor, and an addend.
     result = node.output[0]
+    rows = [axes for _, axes in _over_deviation(network, node)]
     for follows in ("Mul", "Add"):
         reader = _alone(network, result)
         if reader is not None and network.nodes[reader].op_type == follows:
             behind = network.nodes[reader]
-            if any(map(network.is_constant, behind.input)):
+            constants = [name for name in behind.input if network.is_constant(name)]
+            if rows and not all(_is_along(network, name, result, rows[0]) for name in constants):
+                # Of what is not normalized together each has its own: that is an operator behind.
+                break
+            if constants:
                 members.add(reader)
                 result = behind.output[0]
     return _composite(network, members, source, kind or "Normalization")
@@ -339,6 +344,15 @@ def _centred(network: Network, difference: str, axes: list[int]) -> str | None:
     if centred is None or middle is None or not _beside(axes) or middle != (centred.input[0], axes):
         return None
     return str(centred.input[0])
+
+
+def _is_along(network: Network, constant: str, name: str, axes: list[int]) -> bool:
+    """Return whether a constant differs along these axes of a tensor alone."""
+    values, rank = network.constant(constant), network.rank(name)
+    if values is None or rank is None:
+        return True
+    missing = rank - values.ndim
+    return all(extent == 1 or axis + missing in axes for axis, extent in enumerate(values.shape))
 
 
 def _beside(axes: list[int]) -> bool:

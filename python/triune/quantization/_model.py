@@ -62,6 +62,7 @@ MOVES = {
     "Identity",
     "MaxPool",
     "Pad",
+    "ReduceMax",
     "Reshape",
     "Resize",
     "Slice",
@@ -91,6 +92,8 @@ _COMPUTED = {
     "HardSwish",
     "LayerNormalization",
     "LeakyRelu",
+    "Max",
+    "Min",
     "Mish",
     "Mul",
     "PRelu",
@@ -109,7 +112,7 @@ _COMPUTED = {
 
 _OTHER_FLOATS = ("FLOAT16", "BFLOAT16", "DOUBLE")
 
-_MANY = {"Add", "Concat", "MatMul", "Mul", "Sub"}
+_MANY = {"Add", "Concat", "MatMul", "Max", "Min", "Mul", "Sub"}
 """What has data in all its operands; the others have it in the first one alone."""
 
 
@@ -408,7 +411,14 @@ class Network:
         kind = node.op_type
         if kind == "PRelu" and not self._has_row(node.input[1]):
             return False
+        if kind in ("Max", "Min") and not self._are_alike(node.input):
+            return False
         return node.domain in ("", "ai.onnx") and (kind in PRODUCTS | LIMITS | MOVES | _COMPUTED)
+
+    def _are_alike(self, names: Sequence[str]) -> bool:
+        """Return whether these are several tensors of one shape, none of them constant."""
+        shapes = {self.shape(name) for name in names}
+        return len(names) > 1 and len(shapes) == 1 and None not in shapes and not any(map(self.is_constant, names))
 
     def _has_row(self, name: str) -> bool:
         """Return whether a tensor is a constant of one element, or of elements along one axis."""

@@ -33,10 +33,10 @@ from triune.quantization._layout import join_orders
 from triune.quantization._mixed import Trial, mix
 from triune.quantization._model import PRODUCTS, QUANTIZED, Array, Network, Refused, read
 from triune.quantization._prepare import prepare
-from triune.quantization._regions import DECODE, choose
+from triune.quantization._regions import DECODE, VOLUME, choose
 from triune.quantization._samples import Expected, Samples
 from triune.quantization._scales import METHODS
-from triune.quantization._statistics import Observer, Reservoir, exact_session, session, with_outputs
+from triune.quantization._statistics import HeldOut, Observer, exact_session, session, with_outputs
 from triune.quantization._write import INTEGERS, Found, Layout, Recipe, Written, write
 
 __all__ = ["QuantizationOptions", "QuantizationResult", "quantize", "quantize_file"]
@@ -49,6 +49,9 @@ _NOISY = 20.0
 
 _CHECKED = 8
 """Samples that the quantized model is compared with the float one on."""
+
+_FEW = 32
+"""Samples below which ranges are guesses."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,8 @@ class QuantizationResult:
     """The file that was written."""
     samples: int
     """How many samples the ranges come from."""
+    held_out: int
+    """How many samples were kept from that, and the checks are on; 0 of fewer than 20, of which some serve for both."""
     kept_float: dict[str, str]
     """Why, for each operator over floats that stays in float, by its name in the file."""
     wide: tuple[str, ...]
@@ -102,13 +107,22 @@ class QuantizationResult:
     ranges: dict[str, tuple[float, float]]
     """The smallest and largest real that each quantized tensor can have, by the float tensor's name."""
     checks: tuple[OutputCheck, ...]
-    """How each output compares with the float model's on some of the samples."""
+    """How each output compares with the float model's on the samples that `held_out` counts, or some of all."""
     notes: tuple[str, ...] = field(default=())
     """What stays in float and why, in words."""
     warnings: tuple[str, ...] = field(default=())
     """Which outputs are spoiled, and the cure; issued as `triune.errors.QuantizationWarning`, too."""
     advice: tuple[str, ...] = field(default=())
-    """Which outputs are not spoiled, but noisy, and what helps."""
+    """Which outputs are not spoiled, but noisy, and whether there were few samples, and what helps."""
+
+    @property
+    def checked(self) -> str:
+        """What the checks are on, in words."""
+        if self.held_out:
+            return f"on {self.held_out} samples that the ranges do not come from; these come from {self.samples}"
+        count = min(self.samples, _CHECKED)
+        which = "the one sample" if self.samples == 1 else f"{count} of the {self.samples} samples"
+        return f"on {which} that the ranges come from, which flatters; of {HeldOut.ENOUGH} and more, some are held out"
 
 
 def quantize(
@@ -156,8 +170,8 @@ def quantize(
     `preprocess`. With `input_format`, ``rgb8``, ``bgr8``, ``gray8`` or ``yuyv``, the file's input becomes uint8 (N, H, W, C),
     and `preprocess` a part of the graph; samples stay those of `model`.
 
-    The result is checked against the float model on some of the samples: an output that is spoiled is told by
-    `triune.errors.QuantizationWarning`.
+    The result is checked against the float model on up to eight of the samples, which the ranges do not come from if there are
+    at least 20: an output that is spoiled is told by `triune.errors.QuantizationWarning`.
 
     Raises ValueError if there are no samples, one does not fit the model, the model is quantized already, or `output` is the
     model; `ArgumentError` if `model` is no ONNX model, or an option or a name is wrong; `FileError` if a file cannot be read or
@@ -252,6 +266,8 @@ def quantize_file(
                 raise
             if checked.failure is not None:
                 raise checked.failure from None
+            if isinstance(error, AssertionError):
+                raise InternalError(f"{source}: the quantizer took something for granted: {error!r}") from error
             raise UnsupportedError(f"{source}: {_reason(error, folder)}") from error
     if input_format is not None:
         said = said._replace(preprocess=put_picture_input(written.model, input_format, said.preprocess or Preprocess()))
@@ -262,13 +278,14 @@ def quantize_file(
     return QuantizationResult(
         path=target,
         samples=work.count,
+        held_out=work.held_out,
         kept_float=work.kept_float(),
         wide=tuple(work.network.nodes[index].name for index in work.wide),
         ranges={name: (found.low, found.high) for name, found in written.parameters.items()},
         checks=tuple(checks),
         notes=(*work.notes(), *found),
         warnings=tuple(work.faults(checks)),
-        advice=advice_on(checks, options.mixed),
+        advice=(*few(work.count + work.held_out), *advice_on(checks, options.mixed)),
     )
 
 
@@ -282,7 +299,7 @@ class _Work:
         self.network = Network(prepared)
         join_groups(self.network, wide=options.act == "s16" or options.mixed == "16")
         self.wide: list[int] = []
-        self.count = 0
+        self.count = self.held_out = 0
         self._options = options
         self._say = say
         self._recipe = Recipe(options.act, options.method, options.per_channel, options.bias_correction)
@@ -295,11 +312,15 @@ class _Work:
                     f"it computes on {' and '.join(others)}, and integers are made of float32 alone: export the model with "
                     "float32, or convert it to that"
                 )
-            raise Refused("no operator is left that has an integer form")
+            volumes = dict.fromkeys(
+                self.network.nodes[at].op_type for at, reason in self._why.items() if reason == VOLUME
+            )
+            told = "".join(f"; {kind} {VOLUME}" for kind in volumes)
+            raise Refused(f"no operator is left that has an integer form{told}")
         self._layout = Layout(self.network, self._why, self._recipe.bits)
         # Inputs that only fed what the model no longer holds.
         self._inputs = [name for name in self.network.inputs if name in inputs]
-        self._kept = Reservoir(_CHECKED)
+        self._shown: list[dict[str, Array]] = []
         self._reference: list[dict[str, Array]] = []
         self._found = Found()
         self._factors: dict[str, Any] = {}
@@ -307,7 +328,8 @@ class _Work:
     def observe(self, samples: Iterable[dict[str, Array]]) -> None:
         """Find out what the tensors hold."""
         histograms = self._options.method != "minmax"
-        fed: Iterable[dict[str, Array]] = ({name: sample[name] for name in self._inputs} for sample in samples)
+        held = HeldOut(({name: sample[name] for name in self._inputs} for sample in samples), _CHECKED)
+        fed: Iterable[dict[str, Array]] = held
         if self._options.equalize:
             rest = iter(fed)
             first = list(islice(rest, _FIRST))
@@ -321,7 +343,8 @@ class _Work:
             histograms=histograms,
             counts=self._layout.shares.counted,
         )
-        self.count = self._observer.run(fed, self._kept.add)
+        self.count = self._observer.run(fed)
+        self.held_out, self._shown = held.count, held.shown
         self._reference = self._run(session(self.network.model))
 
     def _equalize(self, samples: Iterable[dict[str, Array]]) -> None:
@@ -380,7 +403,7 @@ class _Work:
 
     def _run(self, runner: Any) -> list[dict[str, Array]]:
         names = self.network.outputs
-        return [dict(zip(names, runner.run(names, sample), strict=True)) for sample in self._kept.samples]
+        return [dict(zip(names, runner.run(names, sample), strict=True)) for sample in self._shown]
 
     def check(self, model: Any) -> list[OutputCheck]:
         """Compare the quantized model with the float one."""
@@ -436,13 +459,36 @@ class _Work:
             name = network.nodes[behind].name
             return f"let what makes the answer stay in float: --float-from {name} (float_from=[{name!r}] in Python)"
         chosen = _choice_before(network, output)
+        if chosen is not None and chosen.op_type == "Equal":
+            pooled = [
+                network.nodes[network.makers[name]].op_type == "MaxPool"
+                for name in chosen.input
+                if name in network.makers
+            ]
+            before = chosen.input[1 if pooled[:1] == [True] else 0]
+            names = [before if name == output else name for name in network.outputs]
+            return (
+                f"of its values those stay that node {chosen.name!r} (Equal) chooses, such as the largest around, which little "
+                f"turns round: --outputs {','.join(names)} (outputs={names!r} in Python) ends the model in front"
+            )
         if chosen is not None:
             return (
                 f"it is of rows in an order that node {chosen.name!r} ({chosen.op_type}) chooses, which little turns round: "
                 f"`triune compare` matches boxes, and --outputs {chosen.input[0]} ends the model in front, with the rows in place"
             )
-        few = "" if self.count >= 32 else f"give more samples than {self.count}, or "
-        return f"{few}let the layers that hurt most stay in float: --mixed (mixed='float' in Python)"
+        count = self.count + self.held_out
+        more = "" if count >= _FEW else f"give more samples than {count}, or "
+        return f"{more}let the layers that hurt most stay in float: --mixed (mixed='float' in Python)"
+
+
+def few(count: int) -> tuple[str, ...]:
+    """Say that there were few samples, if there were."""
+    if count >= _FEW:
+        return ()
+    return (
+        f"{count} sample{'s are' if count > 1 else ' is'} few: what they do not show is clipped or rounded away, and boxes and "
+        "classes can go with it; some hundred like the real inputs are better",
+    )
 
 
 def advice_on(checks: Iterable[OutputCheck], mixed: str | None) -> tuple[str, ...]:
@@ -458,7 +504,9 @@ def advice_on(checks: Iterable[OutputCheck], mixed: str | None) -> tuple[str, ..
 
 
 def _choice_before(network: Network, output: str) -> Any:
-    """Return the first node in the graph that chooses rows by their scores, on the way to an output; None if there is none."""
+    """Return the first node in the graph that chooses rows by their scores, or places, on the way to an output; None if there is
+    none.
+    """
     found, left, seen = [], [output], set[str]()
     while left:
         name = left.pop()
@@ -466,7 +514,7 @@ def _choice_before(network: Network, output: str) -> Any:
         if maker is None or name in seen:
             continue
         seen.add(name)
-        if network.nodes[maker].op_type in {"NonMaxSuppression", "TopK"}:
+        if network.nodes[maker].op_type in {"Equal", "NonMaxSuppression", "TopK"}:
             found.append(maker)
         left += [name for name in network.nodes[maker].input if name]
     return network.nodes[min(found)] if found else None

@@ -14,10 +14,17 @@ import numpy as np
 
 from triune.quantization._model import LIMITS, PRODUCTS, Network, attribute
 
-__all__ = ["DECODE", "choose"]
+__all__ = ["DECODE", "VOLUME", "choose"]
 
 DECODE = "no Conv, Gemm or MatMul follows"
 """The reason of what turns results into an answer."""
+
+_WINDOWS = {"AveragePool", "Conv", "ConvTranspose", "GlobalAveragePool", "GlobalMaxPool", "MaxPool"}
+
+VOLUME = "has windows over three axes, and no device has those"
+
+_MOST_AXES = 4
+"""Of an image: those of images, channels, rows and columns."""
 
 _FEW = 4096
 """Weights at most that may be ones that nobody trained."""
@@ -49,19 +56,48 @@ def choose(network: Network, float_from: Sequence[str] | None = None, keep_float
             begin = network.find(name, "float_from")
             for index in _behind(network, begin):
                 why.setdefault(index, "asked for" if index in begin else f"behind {name!r}")
+    if VOLUME in why.values():
+        for index in _beside_volumes(network, why):
+            why[index] = "is between such, with no Conv, Gemm or MatMul over integers beside it"
     return why
+
+
+def _beside_volumes(network: Network, why: dict[int, str]) -> list[int]:
+    """Return what would be integer operators without a product among them, next to windows over three axes."""
+    found: list[int] = []
+    seen = set(why)
+    for start in range(len(network.nodes)):
+        joined, left, volumes = [], [start], False
+        while left:
+            index = left.pop()
+            volumes = volumes or why.get(index) == VOLUME
+            if index in seen:
+                continue
+            seen.add(index)
+            joined.append(index)
+            node = network.nodes[index]
+            left += [network.makers[name] for name in node.input if name in network.makers]
+            left += [reader for name in node.output for reader in network.readers.get(name, ())]
+        if volumes and not any(network.nodes[index].op_type in PRODUCTS for index in joined):
+            found += joined
+    return found
 
 
 def _impossible(network: Network, node: Any) -> str:
     if not network.has_integer_form(node):
         return "has no integer form"
+    if node.op_type == "Resize" and (attribute(node, "mode", "nearest") == "cubic" or attribute(node, "antialias", 0)):
+        how = "smooths (antialias)" if attribute(node, "antialias", 0) else "interpolates by cubes"
+        return f"{how}, of which no device has a form over integers"
     operands = [node.input[at] for at in network.data(node)]
     floats = bool(operands) and all(network.is_float(name) for name in node.output if name)
     if not floats or all(map(network.is_constant, operands)):
         other = network.other_float(node)
         return f"computes on {other}, not float32" if other else "computes on no floats"
+    if node.op_type in _WINDOWS and (network.rank(node.input[0]) or 0) > _MOST_AXES:
+        return VOLUME
     if node.op_type in ("Conv", "ConvTranspose") and not network.is_constant(node.input[1]):
-        return "its weights are not constant"
+        return "has weights that are not constant"
     if node.op_type == "Gemm" and (attribute(node, "transA", 0) or not network.is_constant(node.input[1])):
         return "has no integer form"
     return ""

@@ -22,6 +22,12 @@ Floats = npt.NDArray[np.float64]
 METHODS = ("mse", "minmax", "percentile", "entropy")
 """How ranges can be found."""
 
+_MANY = 1 << 12
+"""Steps above which what a range leaves out costs more than what it rounds."""
+
+_ROOM = 2.0
+"""How much wider than what was seen ranges of so many steps are: a bit that they can spare, where samples do not show all."""
+
 _PERCENTILE = 99.99
 _TINY = float(np.finfo(np.float32).tiny) * 1e4
 """No scale is smaller, so that products of two are normal numbers or nearly."""
@@ -95,10 +101,12 @@ def find_parameters(
     low, high = min(seen.low, 0.0), max(seen.high, 0.0)
     if method == "percentile":
         low, high = _percentile(seen, low, high)
-    elif method == "mse" and integers.steps < 1 << 12:
+    elif method == "mse" and integers.steps <= _MANY:
         low, high = _search(seen, low, high, _SquaredErrors(seen, integers, function))
     elif method == "entropy":
         low, high = _search(seen, low, high, partial(_divergences, seen, levels=min(integers.steps, 255) + 1))
+    if integers.steps > _MANY:
+        low, high = low * _ROOM, high * _ROOM
     return parameters_of(low, high, integers)
 
 

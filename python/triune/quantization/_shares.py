@@ -1,11 +1,13 @@
 """What a Softmax makes nothing of: values far below the largest of their row, and masks that make such values of scores.
 
-A mask is 0 or −10,000, −3e38 or −∞. One scale for that and for scores leaves scores no steps.
+A mask is 0 or −10,000, −3e38 or −∞. One scale for that and for scores leaves scores no steps. And what a maximum over all places
+makes nothing of: everything but the largest, for which the range has to be.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +32,26 @@ class Shares:
         for index, node in enumerate(network.nodes):
             if node.op_type == "Softmax" and node.domain in ("", "ai.onnx"):
                 self._follow(node.input[0], index, int(attribute(node, "axis", -1)))
+        self.maxima: dict[str, tuple[int, ...]] = {}
+        """Of tensors that a maximum over axes alone reads, these."""
+        for index, node in enumerate(network.nodes):
+            if node.op_type in ("GlobalMaxPool", "ReduceMax") and network.readers.get(node.input[0]) == [index]:
+                axes = self._axes(node)
+                if axes and node.input[0] not in network.outputs:
+                    self.maxima[node.input[0]] = axes
+
+    def _axes(self, node: Any) -> tuple[int, ...]:
+        """Return the axes that a maximum is over; none where they are not known."""
+        rank = self._network.rank(node.input[0])
+        if rank is None:
+            return ()
+        if node.op_type == "GlobalMaxPool":
+            return tuple(range(2, rank))
+        axes = attribute(node, "axes", None)
+        if axes is None and len(node.input) > 1 and node.input[1]:
+            axes = self._network.constant(node.input[1])
+            return () if axes is None else tuple(int(axis) for axis in axes.reshape(-1))
+        return tuple(range(rank)) if axes is None else tuple(axes)
 
     def _follow(self, name: str, reader: int, axis: int) -> None:
         network = self._network
@@ -48,11 +70,14 @@ class Shares:
             name, reader, axis = before, maker, -1
 
     def counted(self, name: str, values: Array) -> Array:
-        """Return the values of a tensor, but what is too far below counts as far as it does; a mask's −∞ is a number."""
+        """Return what of a tensor counts for its range: what is too far below as far as it does, a mask's −∞ as a number."""
         if name in self.axes:
             largest = values.max(axis=self.axes[name], keepdims=True)
             raised: Array = np.maximum(values, largest - np.float32(FAR))
             return raised
+        if name in self.maxima:
+            most: Array = values.max(axis=self.maxima[name])
+            return most
         return np.maximum(values, np.finfo(np.float32).min) if name in self.addends else values
 
     @cached_property

@@ -5,7 +5,7 @@ One pass over the samples, which may be an iterator; memory does not grow with t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ __all__ = [
     "BINS",
     "EXACT",
     "Distribution",
+    "HeldOut",
     "Moments",
     "Observer",
     "Reservoir",
@@ -113,13 +114,48 @@ class Reservoir:
         self._seen = 0
         self._random = np.random.default_rng(0)
 
-    def add(self, sample: Mapping[str, Array]) -> None:
-        """Take a sample, or not."""
+    def add(self, sample: dict[str, Array]) -> dict[str, Array] | None:
+        """Take a sample, or not. Returns the one that is left out: this one, or one that makes room; None while there is room."""
         self._seen += 1
         at = len(self.samples) if self._seen <= self._most else int(self._random.integers(self._seen))
-        if at < self._most:
-            kept = {name: np.array(array) for name, array in sample.items()}
-            self.samples[at : at + 1] = [kept]
+        if at >= self._most:
+            return sample
+        left = self.samples[at] if at < len(self.samples) else None
+        self.samples[at : at + 1] = [{name: np.array(array) for name, array in sample.items()}]
+        return left
+
+
+class HeldOut:
+    """Samples but for some, chosen by chance, that show how well the rest serves: a fifth, and `most` at most.
+
+    Of fewer than `ENOUGH` none can be spared.
+    """
+
+    ENOUGH = 20
+    _SHARE = 5
+
+    def __init__(self, samples: Iterable[dict[str, Array]], most: int) -> None:
+        self._samples = samples
+        self._kept = Reservoir(most)
+        self.count = 0
+        """How many are held out; 0 before the end."""
+
+    @property
+    def shown(self) -> list[dict[str, Array]]:
+        """Those that are held out, behind the end; if there are none, some of all."""
+        return self._kept.samples[: self.count or None]
+
+    def __iter__(self) -> Iterator[dict[str, Array]]:
+        """Yield the rest."""
+        seen = 0
+        for sample in self._samples:
+            seen += 1
+            left = self._kept.add(sample)
+            if left is not None:
+                yield left
+        kept = self._kept.samples
+        self.count = min(len(kept), seen // self._SHARE) if seen >= self.ENOUGH else 0
+        yield from kept[self.count :]
 
 
 class Observer:
@@ -147,8 +183,8 @@ class Observer:
         self._histograms = histograms
         self._counts = counts
 
-    def run(self, samples: Iterable[dict[str, Array]], also: Callable[[dict[str, Array]], None]) -> int:
-        """Run every sample, and call `also` with it. Returns how many there were.
+    def run(self, samples: Iterable[dict[str, Array]]) -> int:
+        """Run every sample. Returns how many there were.
 
         Raises OverflowError, with the tensor's name, if one becomes infinite or NaN.
         """
@@ -169,7 +205,6 @@ class Observer:
                         raise OverflowError(name)
                 if name in self.moments:
                     self.moments[name].add(array)
-            also(sample)
         return count
 
 

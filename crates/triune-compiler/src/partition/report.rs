@@ -5,7 +5,10 @@ use std::collections::{HashMap, HashSet, hash_map::Entry};
 use triune_graph::{Graph, NodeId, Op, ValueId, ValueKind};
 use triune_tensor::{DType, QuantParams, Shape};
 
-use super::{Crossings, Reasons, is_device, stages::LACKS};
+use super::{
+    Crossings, Reasons, is_device,
+    stages::{LACKS, TOO_LITTLE},
+};
 use crate::outline::macs;
 
 /// What runs where, and what crosses.
@@ -114,8 +117,10 @@ impl Report {
                 Some(row) => {
                     let known: &mut Stayed = &mut report.stayed[row];
                     known.macs = known.macs.saturating_add(own);
-                    // What the device lacks says more than what that keeps on the host.
-                    if reason.starts_with(LACKS) && !known.reason.starts_with(LACKS) {
+                    // What the device lacks says more than what that keeps on the host, and what keeps all pieces there more
+                    // than that those that could go are too few.
+                    let weight = |reason: &str| (reason.starts_with(LACKS), reason != TOO_LITTLE);
+                    if weight(&reason) > weight(&known.reason) {
                         known.reason = reason;
                     }
                 }

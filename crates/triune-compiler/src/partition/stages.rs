@@ -27,6 +27,9 @@ const LEAST: (u64, u64) = (50_000, 200);
 /// How the reason of what the device has in no form begins.
 pub(super) const LACKS: &str = "the device has no";
 
+/// The reason of what could run on the device, but is not worth a crossing.
+pub(super) const TOO_LITTLE: &str = "too little work behind the host to cross for";
+
 /// Whether a stage is one of the device's.
 pub const fn is_device(stage: u32) -> bool {
     stage % 2 == 1
@@ -165,7 +168,7 @@ impl<'g> Reasons<'g> {
             None if self.crowded_out.contains(&NodeId(root as u32)) => {
                 format!("a program has at most {MOST_STAGES} segments, and others have more work")
             }
-            None => "too little work behind the host to cross for".into(),
+            None => TOO_LITTLE.into(),
         }
     }
 }
@@ -190,7 +193,9 @@ fn against_device(
         if value.dtype == Some(DType::I16) {
             return Some("16-bit integers, and the device computes on those of 8".into());
         }
-        return Some(if stays_on_host(node) && !has_integer_form(node) {
+        return Some(if is_over_volume(graph, node) {
+            format!("{LACKS} {} over three axes", node.title().1)
+        } else if stays_on_host(node) && !has_integer_form(graph, node) {
             format!("{LACKS} {}, and it computes on {dtype}", node.title().1)
         } else {
             format!("it computes on {dtype}: no quantizer on both sides, or no form over integers")
@@ -202,6 +207,19 @@ fn against_device(
     let is_kept = kept.contains(&NodeId(index as u32));
     is_kept.then(|| "what it gives or takes has no tensor in the model that could cross".into())
 }
+
+/// Whether a node is a piece of a window over three axes, at one of its ends.
+fn is_over_volume(graph: &Graph, node: &Node) -> bool {
+    let windows = node.origin.as_ref().is_some_and(|origin| {
+        matches!(origin.op.as_str(), "Conv" | "ConvTranspose")
+            || origin.op.strip_suffix("Pool").is_some_and(|kind| !kind.is_empty())
+    });
+    let mut ends = node.inputs.iter().chain(&node.outputs).flatten();
+    windows && ends.any(|id| graph.value(*id).shape.as_ref().is_some_and(|shape| shape.len() > IMAGE_AXES))
+}
+
+/// Axes of an image: of images, channels, rows and columns.
+const IMAGE_AXES: usize = 4;
 
 /// Puts what the host makes of the device's results for no later stage of the device into the last stage.
 pub fn put_off(graph: &Graph, mut stages: Vec<u32>) -> Vec<u32> {
@@ -359,9 +377,14 @@ fn stays_on_host(node: &Node) -> bool {
 }
 
 /// Whether the device computes some operators of this name over integers.
-fn has_integer_form(node: &Node) -> bool {
+fn has_integer_form(graph: &Graph, node: &Node) -> bool {
     match &node.op {
-        Op::Binary(op) => matches!(op.kind, BinaryKind::Add | BinaryKind::Sub | BinaryKind::Mul),
+        Op::Binary(op) => match op.kind {
+            BinaryKind::Add | BinaryKind::Sub | BinaryKind::Mul | BinaryKind::Max | BinaryKind::Min => true,
+            // By a constant it is a function of one value.
+            BinaryKind::Div => node.inputs.iter().flatten().any(|id| graph.value(*id).constant.is_some()),
+            _ => false,
+        },
         Op::Reduce(op) => matches!(op.kind, ReduceKind::Mean),
         Op::Unary(_) | Op::Clip(_) | Op::Softmax(_) | Op::LayerNorm(_) => true,
         // A part of an operator that others of its name do without.

@@ -5,6 +5,7 @@
 //! Knows nothing of fused steps except the limits that a Relu or Clip in front of a `QuantizeLinear` becomes.
 
 pub(super) mod composite;
+mod extreme;
 pub(super) mod movement;
 mod operator;
 pub(super) mod pattern;

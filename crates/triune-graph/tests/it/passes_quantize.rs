@@ -545,3 +545,27 @@ fn reductions_over_any_axes_are_pools() {
         }
     }
 }
+
+/// The larger and the smaller of values is a pool over their integers, to the bit, whatever their scales.
+#[test]
+fn extremes_are_pools() {
+    for (seed, kind) in [(80, BinaryKind::Max), (81, BinaryKind::Min)] {
+        for dtype in [DType::I8, DType::U8] {
+            for shape in [&[1, 5, 4, 3][..], &[2, 7, 5], &[3, 4], &[6]] {
+                let numbers = &mut Numbers::new(seed);
+                let (other, third, out) =
+                    (numbers.params(dtype, 1.0), numbers.params(dtype, 3.0), numbers.params(dtype, 1.5));
+                let graph = between(numbers, shape, out, dtype, |builder, _, x, _| {
+                    let a = builder.node(Op::Unary(Unary { kind: UnaryKind::Neg }), &[x]);
+                    let a = builder.quantize_dequantize(a, other, dtype);
+                    let b = builder.node(Op::Unary(Unary { kind: UnaryKind::Abs }), &[x]);
+                    let b = builder.quantize_dequantize(b, third, dtype);
+                    let inner = builder.node(kind.into(), &[x, a]);
+                    builder.node(kind.into(), &[inner, b])
+                });
+                let quantized = check(numbers, &graph, shape, 0.0);
+                assert_eq!(count(&quantized, |op| matches!(op, Op::Pool(_))), 1, "{:#?}", quantized.nodes);
+            }
+        }
+    }
+}

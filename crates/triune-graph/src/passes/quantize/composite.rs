@@ -497,13 +497,24 @@ fn spread(
     let (own, values) = (rewriter.value(id).fixed_shape()?, floats(rewriter, id)?);
     let missing = shape.len().checked_sub(own.rank())?;
     let extent = |axis: usize| axis.checked_sub(missing).map_or(1, |axis| own[axis]);
-    let fits = (0..shape.len()).all(|axis| extent(axis) == 1 || (first..end).contains(&axis));
+    let fits = (0..shape.len()).all(|axis| match extent(axis) {
+        1 => true,
+        own => (first..end).contains(&axis) && own == shape[axis],
+    });
+    fits.then_some(())?;
     let len: usize = shape[first..end].iter().product();
-    match values.len() {
-        1 => Some(vec![values[0]; len]),
-        count if fits && count == len => Some(values),
-        _ => None,
-    }
+    let place = |mut at: usize| {
+        let (mut place, mut step) = (0, 1);
+        for axis in (first..end).rev() {
+            if extent(axis) > 1 {
+                place += at % shape[axis] * step;
+                step *= shape[axis];
+            }
+            at /= shape[axis];
+        }
+        place
+    };
+    (0..len).map(|at| values.get(place(at)).copied()).collect()
 }
 
 /// A difference from the mean, divided by the deviation or times its inverse, and what of.

@@ -5,7 +5,7 @@ use triune_tensor::{DType, QuantParams, Requantize, Rounding, Shape};
 
 use super::{
     super::rewrite::Rewriter,
-    composite, mapped, over,
+    composite, extreme, mapped, over,
     pattern::{Weights, bias, dequantized, quantizer, weights},
     table::{Quantized, mapping},
 };
@@ -30,6 +30,8 @@ fn try_lower(rewriter: &mut Rewriter<'_>, index: usize) -> Option<()> {
         maker = before;
         replacement
     } else if let Some(replacement) = composite::form(rewriter, real, meaning) {
+        replacement
+    } else if let Some(replacement) = extreme::form(rewriter, real, meaning) {
         replacement
     } else {
         // Not by itself: perhaps it only limits what the operator before it makes.
