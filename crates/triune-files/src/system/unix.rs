@@ -1,4 +1,5 @@
 //! Linux and macOS: owners and modes, links and pipes.
+#![expect(clippy::unnecessary_wraps, reason = "both systems' forms have one signature")]
 
 use std::{
     ffi::OsString,

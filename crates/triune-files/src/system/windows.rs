@@ -1,4 +1,5 @@
 //! Windows: who may do what is said by lists of each folder, which are the user's own affair, and folders have no locks.
+#![expect(clippy::unnecessary_wraps, reason = "both systems' forms have one signature")]
 
 use std::{
     fs::{self, File, FileType, Metadata, OpenOptions},
