@@ -164,6 +164,7 @@ def test_what_is_written_directly_is_the_callers_to_open(tmp_path: Path) -> None
     descriptor = output.descriptor()
     assert descriptor is not None
     os.write(descriptor, b"new")
+    os.close(descriptor)
     assert not path.exists()
     output.commit(sync=False)
     assert path.read_bytes() == b"new"

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import re
+import shutil
 import statistics
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+
+import pytest
 
 import triune
 
@@ -86,3 +90,37 @@ def test_axelera_stays_a_namespace(root: Path) -> None:
     compat = root / "python" / "triune" / "compat"
     assert not list(compat.glob("**/axelera/__init__.py"))
     assert not (root / "python" / "axelera").exists()
+
+
+def test_what_a_registry_shows_has_addresses(root: Path, tmp_path: Path) -> None:
+    for name in ("README.md", "pyproject.toml"):
+        shutil.copy(root / name, tmp_path)
+    spec = importlib.util.spec_from_file_location("release_links", root / "tools" / "release_links.py")
+    assert spec is not None
+    assert spec.loader is not None
+    links = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(links)
+    links.main(tmp_path, "https://forge.example/owner/triune", "v1.2.3")
+    before, after = (re.findall(r"\]\(([^)]+)\)", (at / "README.md").read_text()) for at in (root, tmp_path))
+    assert len(before) == len(after) > 20
+    for old, new in zip(before, after, strict=True):
+        place = f"https://forge.example/owner/triune/blob/v1.2.3/{old}"
+        assert new == (old if old.startswith("https://") else place)
+    project = tomllib.loads((tmp_path / "pyproject.toml").read_text())["project"]
+    assert project["urls"]["Changelog"] == "https://forge.example/owner/triune/blob/v1.2.3/CHANGELOG.md"
+    del project["urls"]
+    assert project == tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    with pytest.raises(ValueError, match="expected no"):
+        links.main(tmp_path, "https://forge.example/owner/triune", "v1.2.3")
+
+
+def test_the_release_has_a_wheel_for_every_system(root: Path) -> None:
+    """The classifiers promise no more than what is built and tried."""
+    release = (root / ".github" / "workflows" / "release.yml").read_text()
+    built, tried = release.split("\n  tried:")
+    targets = set(re.findall(r"(?:x86_64|aarch64)-[a-z0-9-]+", built))
+    assert targets == set(re.findall(r"(?:x86_64|aarch64)-[a-z0-9-]+", tried.split("\n  pypi:")[0]))
+    systems = {"Linux": "linux", "MacOS": "apple", "Windows": "windows"}
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    promised = {each.rpartition(" :: ")[2] for each in project["classifiers"] if each.startswith("Operating System")}
+    assert promised == {name for name, part in systems.items() if any(part in target for target in targets)}

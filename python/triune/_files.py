@@ -10,6 +10,8 @@ import errno
 import io
 import os
 import stat
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,8 +29,10 @@ __all__ = [
     "TEXT_LIMIT",
     "append",
     "folder_lock",
+    "open_input",
     "opened",
     "read",
+    "read_at",
     "read_text",
     "replaced",
     "replaced_text",
@@ -59,7 +63,7 @@ def replaced(path: _Path, *, sync: bool = True) -> Iterator[BinaryIO]:
         descriptor = output.descriptor()
         with (
             _errors("write", path),
-            open(path if descriptor is None else descriptor, "wb", closefd=descriptor is None) as file,
+            open(path if descriptor is None else _numbered(descriptor, os.O_WRONLY), "wb") as file,
         ):
             yield stream(file)
         output.commit(sync=sync)
@@ -179,8 +183,39 @@ def read_text(path: _Path, limit: int = TEXT_LIMIT) -> str:
 @contextmanager
 def opened(path: _Path, limit: int = DATA_LIMIT) -> Iterator[BinaryIO]:
     """Give a plain file of at most `limit` bytes to read. Raises FileError if it is another or cannot be read."""
-    with open(_native.open_input(os.fsdecode(path), limit), "rb") as file, _errors("read", path):
+    with open(open_input(path, limit), "rb") as file, _errors("read", path):
         yield file
+
+
+def open_input(path: _Path, limit: int) -> int:
+    """Return a new descriptor of a plain file of at most `limit` bytes. Raises FileError if it is another or cannot be read."""
+    return _numbered(_native.open_input(os.fsdecode(path), limit), os.O_RDONLY)
+
+
+def _numbered(descriptor: int, flags: int) -> int:
+    """Return the descriptor of an open file of the core's, which on Windows gives its handle."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        return msvcrt.open_osfhandle(descriptor, flags)
+    return descriptor
+
+
+def read_at(descriptor: int, buffer: memoryview, offset: int) -> int:
+    """Read from `offset` of a file into a buffer, and return how many bytes: 0 at the end, and else as many as come at once."""
+    if hasattr(os, "preadv"):
+        return os.preadv(descriptor, [buffer], offset)
+    with _SEEKING:
+        os.lseek(descriptor, offset, os.SEEK_SET)
+        data = os.read(descriptor, min(len(buffer), _AT_ONCE))
+    buffer[: len(data)] = data
+    return len(data)
+
+
+_SEEKING = threading.Lock()
+"""Where there is one place in a file for all who read it, as on Windows, one reads at a time."""
+
+_AT_ONCE = 16 << 20
 
 
 @contextmanager

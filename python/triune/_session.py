@@ -492,9 +492,7 @@ class Session:
             {'logits': (8, 10)}
         """
         ordered = self._ordered(shapes)
-        start = time.perf_counter()
         known = self._native.prepare(ordered)
-        _LOG.debug("planned for %s in %.1f ms", ordered, (time.perf_counter() - start) * 1e3)
         pairs = zip(self._outputs, known, strict=True)
         return {info.name: None if shape is None else tuple(shape) for info, shape in pairs}
 

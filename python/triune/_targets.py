@@ -29,7 +29,7 @@ def target_of(target: str | os.PathLike[str], what: str = "target") -> str:
         raise ArgumentError(
             f"{what}: expected a device's name or the path of a device file, got {type(target).__name__}"
         )
-    return path if os.sep in path or path.endswith(".toml") else os.path.join(os.curdir, path)
+    return path if os.path.dirname(path) or path.endswith(".toml") else os.path.join(os.curdir, path)
 
 
 def runs_on(target: str, device: str) -> bool:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
+import shutil
+import socket
 import subprocess
 import sys
+import time
+import urllib.error
+import urllib.request
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import triune
 from triune.models import DIGITS_INT8, digits_held_out
 
 pytest_plugins = ["pytester"]
@@ -18,6 +26,7 @@ pytest_plugins = ["pytester"]
 PROGRAMS = ("classify", "batch", "axelera_card", "icraft_board", "megengine_lite")
 WITH_A_DETECTOR = ("detect_video", "icraft_logic")
 WITH_RAY = "ray_cluster"
+WITH_A_SERVER = "inference_server"
 
 
 def run(root: Path, here: Path, name: str, *arguments: str) -> str:
@@ -40,16 +49,76 @@ def test_programs(root: Path, tmp_path: Path, name: str) -> None:
 
 
 def test_all_programs_are_tested(root: Path) -> None:
-    programs = (*PROGRAMS, *WITH_A_DETECTOR, WITH_RAY)
+    programs = (*PROGRAMS, *WITH_A_DETECTOR, WITH_RAY, WITH_A_SERVER)
     assert sorted(file.stem for file in (root / "examples").glob("*.py")) == sorted(programs)
     page = (root / "examples" / "README.md").read_text()
     assert all(f"({name}.py)" in page for name in programs)
 
 
+def test_an_inference_server(root: Path, tmp_path: Path) -> None:
+    """It is asked over HTTP, as its page says, and answers what a session does."""
+    pytest.importorskip("mlserver")
+    here = tmp_path / "serving"
+    here.mkdir()
+    digit = digits_held_out()[1][0]
+    environment = {**os.environ, "TRIUNE_THREADS": "1", "MLSERVER_HOST": "127.0.0.1", "MLSERVER_METRICS_PORT": "0"}
+    command = [sys.executable, str(root / "examples" / "inference_server.py")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=here, env=environment, check=True)
+    assert done.stdout == f"it is a {digit}, and was a {digit}\n"
+    for file in (root / "examples" / "inference_server.py", DIGITS_INT8):
+        shutil.copy(file, here)
+    settings = {"name": "digits", "implementation": "inference_server.Runtime"}
+    (here / "model-settings.json").write_text(json.dumps({**settings, "parameters": {"uri": DIGITS_INT8.name}}))
+    ports = {f"MLSERVER_{name}_PORT": str(free_port()) for name in ("HTTP", "GRPC", "METRICS")}
+    ports["MLSERVER_PARALLEL_WORKERS"] = "0"
+    command = [str(Path(sys.executable).with_name("mlserver")), "start", "."]
+    server = subprocess.Popen(command, cwd=here, env={**environment, **ports})
+    place = f"http://127.0.0.1:{ports['MLSERVER_HTTP_PORT']}/v2/models/digits"
+    try:
+        found = ask(place, wait=60)
+        assert found["inputs"] == [{"name": "image", "datatype": "FP32", "shape": [-1, 1, 8, 8]}]
+        image = digits_held_out()[0][:2].transpose(0, 3, 1, 2)
+        given = {"name": "image", "datatype": "FP32", "shape": list(image.shape), "data": image.ravel().tolist()}
+        (output,) = ask(f"{place}/infer", {"inputs": [given]})["outputs"]
+        (expected,) = triune.Session(DIGITS_INT8).run(None, {"image": image})
+        assert (output["name"], output["shape"]) == ("logits", [2, 10])
+        assert output["data"] == expected.ravel().tolist()
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            ask(f"{place}/infer", {"inputs": [{**given, "name": "picture"}]})
+        assert (refused.value.code, "unknown input 'picture'" in refused.value.read().decode()) == (400, True)
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def free_port() -> int:
+    """Return a port that nobody listens at just now."""
+    with socket.socket() as at:
+        at.bind(("127.0.0.1", 0))
+        return int(at.getsockname()[1])
+
+
+def ask(place: str, request: object = None, wait: float = 0) -> Any:
+    """Return what a server answers, which may take that many seconds to begin to listen."""
+    data = None if request is None else json.dumps(request).encode()
+    asked = urllib.request.Request(place, data, {"Content-Type": "application/json"})
+    end = time.monotonic() + wait
+    while True:
+        try:
+            with urllib.request.urlopen(asked, timeout=30) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            if error.code != 404 or time.monotonic() > end:
+                raise
+        except urllib.error.URLError:
+            if time.monotonic() > end:
+                raise
+        time.sleep(0.2)
+
+
 def test_a_detector_with_logic(root: Path, tmp_path: Path, test_data: Path) -> None:
     pytest.importorskip("PIL.Image")
     onnx = pytest.importorskip("onnx")
-    import triune
     from triune.batch import Preprocess
 
     assert onnx

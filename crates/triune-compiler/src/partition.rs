@@ -313,6 +313,9 @@ pub fn parts(prepared: &Graph, int16: bool) -> Result<Option<Parts>, Error> {
         return Ok(None);
     }
     let crossings = Crossings::new(prepared, &stages);
+    if log::log_enabled!(target: "triune::compile", log::Level::Debug) {
+        Report::new(prepared, &stages, &crossings, &HashSet::new(), int16);
+    }
     check_count(&crossings.inputs, &crossings.outputs, 1)?;
     let count = crossings.pauses.len() + 2;
     let mut made = vec![None; prepared.values.len()];

@@ -1,5 +1,5 @@
 //! Forks that fall into leases of other threads.
-
+#![cfg(unix)]
 #![expect(unsafe_code, reason = "forks")]
 
 use std::{sync::Barrier, thread};

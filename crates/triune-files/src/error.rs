@@ -4,9 +4,10 @@ use std::{
     fmt,
     fs::FileType,
     io,
-    os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
 };
+
+use crate::system;
 
 /// A file cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -63,13 +64,9 @@ impl fmt::Display for Reason<'_> {
 pub(crate) fn named(kind: FileType) -> &'static str {
     if kind.is_dir() {
         "a folder"
-    } else if kind.is_fifo() {
-        "a pipe"
-    } else if kind.is_socket() {
-        "a socket"
     } else if kind.is_symlink() {
         "a link"
     } else {
-        "a device"
+        system::special(kind)
     }
 }

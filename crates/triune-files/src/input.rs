@@ -3,11 +3,11 @@
 use std::{
     fs::{self, File, Metadata},
     io::{self, Read},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
-use crate::{Error, error::named, journal, state::user_id};
+use crate::{Error, error::named, journal, system};
 
 /// A plain file that is open to be read, with an end.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub struct Input {
     file: File,
     size: u64,
     limit: u64,
-    modified: (i64, i64),
+    modified: Option<SystemTime>,
 }
 
 impl Input {
@@ -30,14 +30,14 @@ impl Input {
         let place = place.as_deref().unwrap_or(path);
         // Before it is opened, as opening alone does things to some devices; and after, in case it was exchanged.
         plain(&fs::metadata(place).map_err(&fail)?).map_err(&fail)?;
-        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(place).map_err(&fail)?;
+        let file = system::unwaiting(File::options().read(true)).open(place).map_err(&fail)?;
         let metadata = file.metadata().map_err(&fail)?;
         plain(&metadata).map_err(&fail)?;
         let size = metadata.len();
         if size > limit {
             return Err(fail(too_long(&format!("it has {size} bytes"), limit)));
         }
-        Ok(Self { path: path.to_owned(), file, size, limit, modified: modified(&metadata) })
+        Ok(Self { path: path.to_owned(), file, size, limit, modified: metadata.modified().ok() })
     }
 
     /// Its bytes when it was opened; 0 also for files that do not tell, as those in `/proc`.
@@ -94,16 +94,12 @@ impl Input {
     pub fn check_unchanged(&self) -> Result<(), Error> {
         let fail = Error::read(&self.path);
         let now = self.file.metadata().map_err(&fail)?;
-        if (now.len(), modified(&now)) == (self.size, self.modified) {
+        if (now.len(), now.modified().ok()) == (self.size, self.modified) {
             return Ok(());
         }
         let text = "it was written to while it was read; read it again when that is done";
         Err(fail(invalid(text.to_owned())))
     }
-}
-
-fn modified(metadata: &Metadata) -> (i64, i64) {
-    (metadata.mtime(), metadata.mtime_nsec())
 }
 
 /// The bytes of a plain file of at most `limit` bytes.
@@ -127,7 +123,8 @@ pub fn read_text(path: &Path, limit: u64) -> Result<String, Error> {
 
 /// The bytes of a file with a secret, which only its owner may read and write.
 ///
-/// A file that belongs to somebody else, such as an administrator, may be shared with a group, but not with everybody.
+/// A file that belongs to somebody else, such as an administrator, may be shared with a group, but not with everybody. On Windows,
+/// which has no modes, every such file is refused.
 ///
 /// # Errors
 /// [`Error::Read`].
@@ -135,18 +132,7 @@ pub fn read_secret(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
     let input = Input::open(path, limit)?;
     let fail = Error::read(path);
     let metadata = input.file.metadata().map_err(&fail)?;
-    let mine = metadata.uid() == user_id().map_err(&fail)?;
-    let others = metadata.mode() & if mine { 0o077 } else { 0o007 };
-    if others != 0 {
-        return Err(fail(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            format!(
-                "others can read or write this secret (mode {:04o}); chmod 600 {}",
-                metadata.mode() & 0o7777,
-                path.display()
-            ),
-        )));
-    }
+    system::check_secret(path, &metadata).map_err(&fail)?;
     input.read()
 }
 

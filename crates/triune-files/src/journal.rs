@@ -5,21 +5,12 @@
 //! the other one stopped.
 
 use std::{
-    ffi::OsString,
     fs,
     io::{self, Read},
-    os::unix::{
-        ffi::{OsStrExt, OsStringExt},
-        fs::{MetadataExt, OpenOptionsExt},
-    },
     path::{Path, PathBuf},
 };
 
-use crate::{
-    Error,
-    output::Output,
-    state::{user_id, write_state},
-};
+use crate::{Error, output::Output, state::write_state, system};
 
 /// The list's name in the folder.
 const NAME: &str = ".triune-renames";
@@ -35,7 +26,8 @@ pub(crate) fn begin(folder: &Path, outputs: &[Output]) -> Result<(), Error> {
     for (part, target) in outputs.iter().filter_map(Output::part) {
         for path in [part, target] {
             // The folder may have moved when the list is read.
-            text.extend_from_slice(path.strip_prefix(folder).unwrap_or(path).as_os_str().as_bytes());
+            let path = path.strip_prefix(folder).unwrap_or(path);
+            text.extend_from_slice(system::path_bytes(path).map_err(Error::write(path))?);
             text.push(0);
         }
     }
@@ -75,13 +67,10 @@ pub(crate) fn place_of(path: &Path) -> Option<PathBuf> {
 /// The list of a folder, if there is one of this user's.
 fn pending(folder: &Path) -> Option<Vec<Rename>> {
     let read = || -> io::Result<Vec<u8>> {
-        let file = fs::File::options()
-            .read(true)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-            .open(folder.join(NAME))?;
+        let file = system::unfollowing(fs::File::options().read(true)).open(folder.join(NAME))?;
         let metadata = file.metadata()?;
         // Somebody else's list would have this user rename files for them.
-        if !metadata.is_file() || metadata.uid() != user_id()? {
+        if !metadata.is_file() || system::owner_id(&metadata) != system::user_id() {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         let mut text = Vec::new();
@@ -89,8 +78,7 @@ fn pending(folder: &Path) -> Option<Vec<Rename>> {
         Ok(text)
     };
     let text = read().ok()?;
-    let mut paths =
-        text.split(|&byte| byte == 0).map(|path| PathBuf::from(OsString::from_vec(path.to_vec())));
+    let mut paths = text.split(|&byte| byte == 0).map_while(system::bytes_path);
     let mut renames = Vec::new();
     while let (Some(part), Some(target)) = (paths.next(), paths.next()) {
         renames.push((part, target));

@@ -7,6 +7,10 @@
 //! folder as one. A full disk, an error or a kill on the way leaves what was there. Links are written through, as `cp` does, and
 //! the mode stays; devices and pipes are written directly.
 //!
+//! **Systems.** The above is said of Linux and macOS. Windows has neither owners nor modes nor locks of folders here: what a user may do
+//! is what the folder's access list allows, writers of the same files at the same time may mix them, and files with secrets are
+//! refused.
+//!
 //! **Power cuts.** The content reaches the disk before it gets its name, so that afterwards there is the old file or the new one,
 //! whole. Folders are not synchronized: which of the two it is may depend on when the power went.
 #![forbid(unsafe_code)]
@@ -16,8 +20,10 @@ mod input;
 mod journal;
 mod lock;
 mod output;
+pub mod owner;
 mod set;
 mod state;
+mod system;
 
 pub use error::Error;
 pub use input::{Input, read, read_secret, read_text};

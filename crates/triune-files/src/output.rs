@@ -1,19 +1,15 @@
 //! Writing one file: beside it, then in its place.
 
 use std::{
-    ffi::{OsStr, OsString},
-    fs::{self, File, Metadata, Permissions},
+    ffi::OsStr,
+    fs::{self, File, Metadata},
     io::{self, Write},
-    os::unix::{
-        ffi::{OsStrExt, OsStringExt},
-        fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown},
-    },
     path::{Path, PathBuf},
     process,
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use crate::{Error, error::named};
+use crate::{Error, error::named, system};
 
 /// Links that are followed one after the other; the kernel's own limit.
 const MOST_LINKS: usize = 40;
@@ -86,7 +82,7 @@ impl Output {
         match &mut self.to {
             To::Beside { file, .. } | To::Direct { file: Some(file), .. } => Ok(file),
             To::Direct { place, file } => {
-                let opened = File::options().write(true).truncate(true).open(place)?;
+                let opened = File::options().write(true).truncate(cfg!(unix)).open(place)?;
                 Ok(file.insert(opened))
             }
         }
@@ -117,9 +113,11 @@ impl Output {
     }
 
     pub(crate) fn put(&mut self) -> Result<(), Error> {
-        if let To::Beside { part, target, placed, .. } = &mut self.to {
+        if let To::Beside { file, part, target, placed } = &mut self.to {
             fs::rename(part, target).map_err(Error::write(&self.path))?;
             *placed = true;
+            // On Windows nobody could read it. A file that cannot be unlocked is unlocked by being closed.
+            let _ = file.unlock();
         }
         Ok(())
     }
@@ -193,7 +191,7 @@ pub fn append(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 fn place(path: &Path) -> io::Result<Place> {
     let mut at = path.to_owned();
     for _ in 0..MOST_LINKS {
-        let Some(name) = at.file_name() else { return Err(io::Error::from_raw_os_error(libc::EISDIR)) };
+        let Some(name) = at.file_name() else { return Err(system::is_folder()) };
         let parent = at.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let parent = parent.canonicalize().map_err(|error| {
             if error.kind() != io::ErrorKind::NotFound {
@@ -201,7 +199,7 @@ fn place(path: &Path) -> io::Result<Place> {
             }
             io::Error::new(io::ErrorKind::NotFound, format!("there is no folder {}", parent.display()))
         })?;
-        if parent.starts_with("/proc") {
+        if system::is_written_directly(&parent, Path::new(name)) {
             return Ok(Place::Direct(at));
         }
         let found = parent.join(name);
@@ -216,7 +214,7 @@ fn place(path: &Path) -> io::Result<Place> {
         } else if kind.is_file() {
             return Ok(Place::File(found, Some(metadata)));
         } else if kind.is_dir() {
-            return Err(io::Error::from_raw_os_error(libc::EISDIR));
+            return Err(system::is_folder());
         } else {
             return Ok(Place::Direct(found));
         }
@@ -228,7 +226,7 @@ fn place(path: &Path) -> io::Result<Place> {
 fn beside(target: PathBuf, old: Option<&Metadata>) -> io::Result<To> {
     if old.is_some() {
         // Who may not write the file may not replace it, whatever the folder allows.
-        File::options().write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&target)?;
+        system::unfollowing(File::options().write(true)).open(&target)?;
     }
     // Until it has its owner, it is nobody else's to read.
     let (part, file) = new_part(&target, if old.is_some() { 0o600 } else { 0o666 }).map_err(|error| {
@@ -239,7 +237,7 @@ fn beside(target: PathBuf, old: Option<&Metadata>) -> io::Result<To> {
     })?;
     let to = To::Beside { file, part, target, placed: false };
     if let (Some(old), To::Beside { file, part, .. }) = (old, &to)
-        && let Err(error) = take_over(file, old)
+        && let Err(error) = system::take_over(file, old)
     {
         let _ = fs::remove_file(part);
         return Err(error);
@@ -249,20 +247,19 @@ fn beside(target: PathBuf, old: Option<&Metadata>) -> io::Result<To> {
 
 fn new_part(target: &Path, mode: u32) -> io::Result<(PathBuf, File)> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    let name = target.file_name().map_or(&b""[..], OsStr::as_bytes);
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    let name = &name[..name.floor_char_boundary(LONGEST_NAME)];
     let process = process::id();
     loop {
-        let mut part = vec![b'.'];
-        part.extend(&name[..name.len().min(LONGEST_NAME)]);
-        part.extend(format!(".{process}-{}{PART}", COUNT.fetch_add(1, Ordering::Relaxed)).bytes());
-        let part = target.with_file_name(OsString::from_vec(part));
-        match File::options().write(true).create_new(true).mode(mode).open(&part) {
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let part = target.with_file_name(format!(".{name}.{process}-{count}{PART}"));
+        match system::create_new(&part, mode) {
             Ok(file) => {
                 // Held while it is written, which tells it from what a killed process left. Where there are no locks, nothing
                 // is told apart and nothing removed.
                 let taken = matches!(file.try_lock(), Err(fs::TryLockError::WouldBlock));
                 // Another writer may have swept it away before it was locked.
-                if !taken && file.metadata()?.nlink() > 0 {
+                if !taken && system::has_name(&file, &part)? {
                     return Ok((part, file));
                 }
             }
@@ -281,20 +278,6 @@ pub(crate) fn is_part(name: &OsStr) -> bool {
     let numbers = stem.rsplit_once('.').and_then(|(_, numbers)| numbers.split_once('-'));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     numbers.is_some_and(|(process, count)| digits(process) && digits(count))
-}
-
-/// Gives a new file the owner and the mode of the one that it replaces.
-fn take_over(file: &File, old: &Metadata) -> io::Result<()> {
-    let new = file.metadata()?;
-    let mut mode = old.mode() & 0o777;
-    if (new.uid(), new.gid()) != (old.uid(), old.gid())
-        && fchown(file, Some(old.uid()), Some(old.gid())).is_err()
-        && fchown(file, None, Some(old.gid())).is_err()
-    {
-        // What the old group might, another one need not.
-        mode &= 0o707;
-    }
-    file.set_permissions(Permissions::from_mode(mode))
 }
 
 /// What is no plain file cannot be part of a set.

@@ -1,16 +1,15 @@
 //! Writing several files of a folder as one.
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, Metadata},
     io::Write,
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 use crate::{
     Error, FolderLock, journal,
     output::{Output, is_part, refuse_direct},
-    state::user_id,
+    system,
 };
 
 /// Files of a folder that belong together: nobody sees one of them before [`FileSet::commit`], and from then on all. Dropped before
@@ -81,12 +80,12 @@ impl Drop for FileSet {
 
 /// Removes what killed processes left in a folder: parts that nobody holds. What cannot be removed does no harm.
 fn sweep(folder: &Path) {
-    let (Ok(entries), Ok(user)) = (fs::read_dir(folder), user_id()) else { return };
+    let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten().filter(|entry| is_part(&entry.file_name())) {
-        let opened =
-            File::options().write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(entry.path());
+        let opened = system::unfollowing(File::options().write(true)).open(entry.path());
         let Ok(file) = opened else { continue };
-        let own = file.metadata().is_ok_and(|found| found.is_file() && found.uid() == user);
+        let is_own = |found: Metadata| found.is_file() && system::owner_id(&found) == system::user_id();
+        let own = file.metadata().is_ok_and(is_own);
         // Held until it is gone: who has just made it and not locked it yet sees that it was taken.
         if own && file.try_lock().is_ok() {
             let _ = fs::remove_file(entry.path());
@@ -164,6 +163,7 @@ mod tests {
         assert_eq!(contents(folder.path()), [b"slow"; 3]);
     }
 
+    #[cfg(unix)]
     #[test]
     fn a_file_that_is_a_link_is_found_under_its_new_content() {
         let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -182,6 +182,7 @@ mod tests {
         );
     }
 
+    #[cfg(unix)]
     #[test]
     fn parts_of_others_stay() {
         let folder = tempfile::tempdir().unwrap();
@@ -196,6 +197,7 @@ mod tests {
         assert_eq!((part("own").exists(), part("other").exists()), (false, true));
     }
 
+    #[cfg(unix)]
     #[test]
     fn a_list_that_is_a_link_is_not_followed() {
         let folder = tempfile::tempdir().unwrap();
@@ -207,6 +209,7 @@ mod tests {
         assert_eq!(contents(folder.path()), [b"old"; 3]);
     }
 
+    #[cfg(unix)]
     #[test]
     fn a_part_that_cannot_have_its_name_goes() {
         let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -223,6 +226,7 @@ mod tests {
         assert_eq!(fs::read_dir(other.path()).unwrap().count(), 1);
     }
 
+    #[cfg(unix)]
     #[test]
     fn a_list_of_somebody_else_is_not_followed() {
         let folder = tempfile::tempdir().unwrap();
@@ -236,6 +240,7 @@ mod tests {
         assert_eq!(contents(folder.path()), [b"old"; 3]);
     }
 
+    #[cfg(unix)]
     #[test]
     fn a_part_that_is_a_link_stays() {
         let folder = tempfile::tempdir().unwrap();

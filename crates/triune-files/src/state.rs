@@ -2,13 +2,12 @@
 //! to lead the writer elsewhere.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io::{self, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::Path,
 };
 
-use crate::{Error, error::named, output::Output};
+use crate::{Error, error::named, output::Output, system};
 
 /// Opens such a file to be read and written; it is made if it is missing. The kernel closes it on exec, so that no child keeps its
 /// locks.
@@ -19,11 +18,14 @@ pub fn open_state(path: &Path) -> Result<File, Error> {
     let fail = Error::write(path);
     let mut options = File::options();
     options.read(true).write(true).create(true).truncate(false);
-    let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path).map_err(|error| {
-        let link = error.raw_os_error() == Some(libc::ELOOP);
-        fail(if link { io::Error::other("it is a link, which is not followed; remove it") } else { error })
-    })?;
+    let link = || fail(io::Error::other("it is a link, which is not followed; remove it"));
+    let file = system::unfollowing(&mut options)
+        .open(path)
+        .map_err(|error| if system::was_link(&error) { link() } else { fail(error) })?;
     let kind = file.metadata().map_err(&fail)?.file_type();
+    if kind.is_symlink() {
+        return Err(link());
+    }
     if !kind.is_file() {
         return Err(fail(io::Error::other(format!("it is {}, not a plain file", named(kind)))));
     }
@@ -38,9 +40,4 @@ pub fn write_state(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let mut output = Output::replacing(path)?;
     output.write_all(bytes).map_err(Error::write(path))?;
     output.commit_unsynced()
-}
-
-/// The user that this process acts for.
-pub(crate) fn user_id() -> io::Result<u32> {
-    Ok(fs::metadata("/proc/self")?.uid())
 }

@@ -1,4 +1,5 @@
 //! Faults are planted: full disks, kills, links, modes, devices, and files without end.
+#![cfg(target_os = "linux")]
 
 use std::{
     env, fs,

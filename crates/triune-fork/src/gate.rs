@@ -1,4 +1,5 @@
-//! Forks and the sections that no fork falls into. The crate's one door to the system.
+//! Forks and the sections that no fork falls into. The crate's one door to the system. Where processes are not forked, as on
+//! Windows, no gate is ever closed.
 //!
 //! A section is announced in a counter before the gate is looked at, a fork closes the gate before it looks at the counters,
 //! and both orders are sequentially consistent: either the section sees the closed gate and steps back, or the fork sees the
@@ -7,7 +8,7 @@
 
 use std::{
     cell::Cell,
-    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst},
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
     thread,
     time::Duration,
 };
@@ -18,7 +19,8 @@ static GENERATION: AtomicU64 = AtomicU64::new(0);
 /// Threads that are about to fork.
 static FORKING: AtomicUsize = AtomicUsize::new(0);
 /// Whether the system tells us of forks.
-static TOLD: AtomicBool = AtomicBool::new(false);
+#[cfg(unix)]
+static TOLD: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
 /// Counts threads in sections, on a cache line of its own (two, as processors fetch them in pairs).
 #[repr(align(128))]
@@ -107,11 +109,16 @@ impl Origin {
     }
 }
 
+#[cfg(not(unix))]
+fn watch() {}
+
 /// Threads in sections that this thread has in a shard: itself at most.
+#[cfg(unix)]
 fn own(shard: &Shard) -> usize {
     usize::from(Section::is_inside() && std::ptr::eq(self::shard(), &raw const shard.0))
 }
 
+#[cfg(unix)]
 extern "C" fn before() {
     FORKING.fetch_add(1, SeqCst);
     for shard in &SHARDS {
@@ -121,10 +128,12 @@ extern "C" fn before() {
     }
 }
 
+#[cfg(unix)]
 extern "C" fn in_parent() {
     FORKING.fetch_sub(1, SeqCst);
 }
 
+#[cfg(unix)]
 extern "C" fn in_child() {
     // Those that had seen the closed gate and not stepped back yet are not here, nor are others that were about to fork.
     for shard in &SHARDS {
@@ -136,6 +145,7 @@ extern "C" fn in_child() {
 
 /// Makes the system tell us of forks. Two threads that ask for it at once are both heard, which does no harm: what is done
 /// twice before a fork is undone twice after it.
+#[cfg(unix)]
 fn watch() {
     if TOLD.load(SeqCst) {
         return;

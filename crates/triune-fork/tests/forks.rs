@@ -1,5 +1,5 @@
 //! Forks that fall into other threads' work.
-
+#![cfg(unix)]
 #![expect(unsafe_code, reason = "forks")]
 
 use std::{

@@ -164,6 +164,7 @@ pub(crate) struct Run<'a, A> {
     len: usize,
 }
 
+#[cfg(target_arch = "x86_64")]
 impl<'a, A> Run<'a, A> {
     /// The first operand, where it is one row that lies as densely as an output of this stride.
     pub(crate) fn dense_first(&self, stride: usize) -> Option<&'a [A]> {

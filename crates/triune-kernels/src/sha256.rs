@@ -1,7 +1,5 @@
 //! SHA-256 (FIPS 180-4): the checksum of what packages hold, by the machine's instructions for it where it has them.
 
-use crate::Isa;
-
 const BLOCK: usize = 64;
 
 /// The fractions of the square roots of the first 8 primes.
@@ -31,7 +29,7 @@ type Compress = fn(&mut [u32; 8], &[[u8; BLOCK]]);
 
 fn best() -> Compress {
     #[cfg(target_arch = "x86_64")]
-    if Isa::best() > Isa::Scalar && x86::is_available() {
+    if crate::Isa::best() > crate::Isa::Scalar && x86::is_available() {
         return |state, blocks| {
             // SAFETY: the machine has the instructions, or this were not chosen.
             unsafe { x86::compress(state, blocks) }

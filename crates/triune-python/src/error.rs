@@ -24,7 +24,7 @@ use triune::internals::{
     tensor::{OutOfMemory, text},
 };
 
-use crate::{array, exit, interrupt::Watch};
+use crate::{array, exit, interrupt::Watch, logs};
 
 create_exception!(
     triune.errors,
@@ -229,7 +229,7 @@ pub(crate) fn card(error: &CardError) -> PyErr {
 }
 
 /// Runs `work` without the interpreter, so that other threads go on; a panic becomes an `InternalError`. On the main thread,
-/// what a signal's handler raises meanwhile stops it, and is raised.
+/// what a signal's handler raises meanwhile stops it, and is raised; what was logged is given to Python.
 pub(crate) fn detached<T: Ungil + Send>(
     py: Python<'_>,
     work: impl Ungil + Send + FnOnce() -> T,
@@ -251,7 +251,9 @@ pub(crate) fn stoppable<T: Ungil + Send>(
         result
     });
     exit::after_return();
-    result.map_err(|panic| InternalError::new_err(panic_text(panic.as_ref())))?
+    let told = logs::deliver(py);
+    let result = result.map_err(|panic| InternalError::new_err(panic_text(panic.as_ref())))??;
+    told.map(|()| result)
 }
 
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {

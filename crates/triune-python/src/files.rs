@@ -1,7 +1,7 @@
 //! What Python writes and reads, by the core's rules for files.
 
 use std::{
-    os::fd::{AsRawFd, IntoRawFd},
+    fs::File,
     path::PathBuf,
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -37,17 +37,17 @@ impl OutputFile {
         Ok(Self { inner: Mutex::new(Some(output)) })
     }
 
-    /// The descriptor to write to, which stays this object's; None for what is written directly, such as a device or a pipe: that is
-    /// the caller's to open.
+    /// A new descriptor to write to, on Windows a handle, which the caller closes; None for what is written directly, such as a
+    /// device or a pipe: that is the caller's to open.
     ///
     /// Raises `ArgumentError` after `commit` and `discard`.
-    fn descriptor(&self) -> PyResult<Option<i32>> {
+    fn descriptor(&self) -> PyResult<Option<i64>> {
         let mut inner = self.lock();
         let output = inner.as_mut().ok_or_else(|| error::argument("the file has been put in its place"))?;
         if output.direct().is_some() {
             return Ok(None);
         }
-        Ok(Some(output.file()?.as_raw_fd()))
+        Ok(Some(descriptor_of(output.file()?.try_clone()?)))
     }
 
     /// Puts the file in its place; with `sync`, once its content is on the disk.
@@ -66,13 +66,13 @@ impl OutputFile {
     }
 }
 
-/// A new descriptor of the plain file at `path`, which has at most `limit` bytes.
+/// A new descriptor, on Windows a handle, of the plain file at `path`, which has at most `limit` bytes.
 ///
 /// Raises `FileError` if it cannot be opened, is no plain file, or is longer.
 #[pyfunction]
-pub(crate) fn open_input(py: Python<'_>, path: PathBuf, limit: u64) -> PyResult<i32> {
+pub(crate) fn open_input(py: Python<'_>, path: PathBuf, limit: u64) -> PyResult<i64> {
     let input = error::detached(py, || Input::open(&path, limit))?.map_err(file)?;
-    Ok(input.into_file().into_raw_fd())
+    Ok(descriptor_of(input.into_file()))
 }
 
 /// The bytes of the plain file at `path`, which has at most `limit`.
@@ -91,6 +91,17 @@ pub(crate) fn read_file(py: Python<'_>, path: PathBuf, limit: u64) -> PyResult<B
 pub(crate) fn append_to_file(py: Python<'_>, path: PathBuf, data: PyBuffer<u8>) -> PyResult<()> {
     let data = list::bytes(py, &data)?;
     error::detached(py, || files::append(&path, &data))?.map_err(file)
+}
+
+#[cfg(unix)]
+fn descriptor_of(file: File) -> i64 {
+    std::os::fd::IntoRawFd::into_raw_fd(file).into()
+}
+
+/// Python's C library has the descriptors, and makes one of it.
+#[cfg(windows)]
+fn descriptor_of(file: File) -> i64 {
+    std::os::windows::io::IntoRawHandle::into_raw_handle(file) as i64
 }
 
 fn file(error: Error) -> PyErr {

@@ -24,6 +24,7 @@ mod interpreter;
 mod interrupt;
 mod list;
 mod logic;
+mod logs;
 mod model_file;
 mod onnx;
 mod package;
@@ -119,6 +120,7 @@ mod native {
         super::interpreter::claim(module.py())?;
         super::error::register(module)?;
         super::exit::register(module)?;
+        super::logs::register();
         super::fork::register(module)
     }
 }

@@ -11,7 +11,6 @@ mod settings;
 
 use std::{
     fs, io,
-    os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -22,7 +21,7 @@ pub use error::Error;
 pub use list::{BoardType, CardSpec};
 pub use reserve::{Reservation, User};
 pub use settings::{CLOCK_RANGE_MHZ, Settings, Utilisation};
-use triune_files::open_state;
+use triune_files::{open_state, owner};
 
 /// The cards that this process sees, in the order in which they are enumerated.
 #[derive(Debug)]
@@ -35,7 +34,7 @@ impl Cards {
     ///
     /// `TRIUNE_CARDS` is a comma-separated list of board types (`pcie,m2`), `none`, or the path of a TOML file with cards or
     /// the description of a device (see [`CardSpec::parse_toml`]); unset or empty means one `pcie` card. The runtime directory is `TRIUNE_RUNTIME_DIR`, else
-    /// `triune` under `XDG_RUNTIME_DIR`, else `triune-<uid>` under the temporary directory.
+    /// `triune` under `XDG_RUNTIME_DIR`, else `triune-<uid>` (on Windows `triune`) under the temporary directory.
     ///
     /// # Errors
     /// [`Error::Description`] if the list or file is wrong, [`Error::Io`] if the directory cannot be used.
@@ -163,12 +162,13 @@ fn runtime_dir() -> Option<PathBuf> {
 /// The directory below `shared`, which everybody writes to. Its name can be guessed, so it must be this user's own, root included:
 /// another user could have put links in it that lead the writer elsewhere.
 fn guessable_dir(shared: &Path) -> Result<PathBuf, Error> {
-    let user = user_id()?;
-    let directory = shared.join(format!("triune-{user}"));
+    let user = owner::user_id();
+    let directory = shared.join(user.map_or("triune".to_owned(), |user| format!("triune-{user}")));
     make(&directory)?;
     let error = |source| Error::Io { path: directory.clone(), source };
     let metadata = fs::symlink_metadata(&directory).map_err(error)?;
-    if !metadata.is_dir() || metadata.uid() != user || metadata.mode() & 0o022 != 0 {
+    let others = owner::mode(&metadata).is_some_and(|mode| mode & 0o022 != 0);
+    if !metadata.is_dir() || owner::owner_id(&metadata) != user || others {
         let message = "it is not a directory of this user alone; set TRIUNE_RUNTIME_DIR to one";
         return Err(error(io::Error::new(io::ErrorKind::PermissionDenied, message)));
     }
@@ -176,26 +176,21 @@ fn guessable_dir(shared: &Path) -> Result<PathBuf, Error> {
 }
 
 fn make(directory: &Path) -> Result<(), Error> {
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.map_err(|why| {
+    owner::make_private(directory).map_err(|why| {
         let cure = format!("{why}; set TRIUNE_RUNTIME_DIR to a directory of your own");
         Error::Io { path: directory.to_owned(), source: io::Error::new(why.kind(), cure) }
     })
-}
-
-fn user_id() -> Result<u32, Error> {
-    let path = Path::new("/proc/self");
-    let metadata = fs::metadata(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
-    Ok(metadata.uid())
 }
 
 /// Makes the directory, and refuses one that another user prepared.
 fn prepare(directory: &Path) -> Result<(), Error> {
     make(directory)?;
     let error = |source| Error::Io { path: directory.to_owned(), source };
-    let owner = fs::metadata(directory).map_err(error)?.uid();
-    let user = user_id()?;
-    if owner != user && user != 0 {
+    let metadata = fs::metadata(directory).map_err(error)?;
+    if let (Some(owner), Some(user)) = (owner::owner_id(&metadata), owner::user_id())
+        && owner != user
+        && user != 0
+    {
         let message =
             format!("it belongs to user {owner}; set TRIUNE_RUNTIME_DIR to a directory of your own");
         return Err(error(io::Error::new(io::ErrorKind::PermissionDenied, message)));

@@ -7,6 +7,7 @@ use triune_device::{DeviceSpec, Inputs, Outputs, Scratch, exec::StepView};
 use triune_graph::{Graph, NodeId, Strings, passes};
 use triune_kernels::Pool;
 use triune_memory::Limits;
+use triune_tensor::text::Name;
 
 use crate::{
     Deployment, Error, Model, OperatorTime, Outline, Program, TensorIo, Workspace, host::HostProgram,
@@ -47,15 +48,31 @@ pub(crate) enum Engine {
     Split(Box<Split>),
 }
 
+/// Tells whoever listens what was planned, and since when.
+fn log_plan(program: &Program, start: Instant) {
+    log::debug!(
+        target: "triune::session",
+        "planned for {} on {} in {:.1} ms: {} commands, {} bytes of feature maps",
+        program.inputs.iter().map(|io| format!("{} {}", Name(&io.name), io.shape)).collect::<Vec<_>>().join(", "),
+        program.target,
+        start.elapsed().as_secs_f64() * 1e3,
+        program.operators.last().map_or(0, |operator| operator.last),
+        program.scratch_bytes + program.resident_bytes()
+    );
+}
+
 impl Engine {
     /// For a graph whose inputs are bound. With a device, a graph without operators for it is an error, unless it is only
     /// `part` of a model: that runs on the host.
     pub(crate) fn new(graph: Graph, resources: &mut Resources, part: bool) -> Result<Self, Error> {
-        let threads = resources.pool.threads();
+        let (threads, start) = (resources.pool.threads(), Instant::now());
         let _room = compile_room(&graph)?;
         if let Some(device) = &resources.device {
             match Split::new(graph.clone(), device, threads)? {
-                Some(split) => return Ok(Self::Split(Box::new(split))),
+                Some(split) => {
+                    log_plan(split.deployment().program(), start);
+                    return Ok(Self::Split(Box::new(split)));
+                }
                 None if part => {}
                 None => {
                     let mut graph = graph;
@@ -80,6 +97,7 @@ impl Engine {
             compile_host(graph, workspace.spec(), resources.fusion, Some(library), search)?;
         let program = HostProgram::new(workspace, program, library)?;
         program.reserve(&mut resources.scratch, threads)?;
+        log_plan(program.program(), start);
         Ok(Self::Host { program: Box::new(program), skeleton: Box::new(skeleton), times: Vec::new() })
     }
 

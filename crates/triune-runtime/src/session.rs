@@ -7,7 +7,7 @@ use triune_device::{DeviceSpec, Inputs, Outputs, Scratch};
 use triune_graph::{Dim, MapType, Op, ValueId, ValueKind, passes};
 #[cfg(doc)]
 use triune_kernels::CancelToken;
-use triune_kernels::Pool;
+use triune_kernels::{Isa, Pool};
 use triune_tensor::{DType, MAX_RANK, Shape};
 
 use crate::{
@@ -124,7 +124,14 @@ impl Session {
             rounds_left: 0,
             model,
         };
-        let graph = &resources.model.graph;
+        let (graph, threads) = (&resources.model.graph, resources.pool.threads());
+        log::debug!(
+            target: "triune::session",
+            "{} operators, {threads} thread{} with {}",
+            graph.nodes.len(),
+            if threads == 1 { "" } else { "s" },
+            Isa::best().name()
+        );
         let staged = passes::stages(graph)?.map(|stages| Staged::new(stages, graph));
         let mut session = Self { resources, plans: PlanCache::default(), staged, tracers: Vec::new() };
         if let Some(shapes) = session.model().default_shapes().map(<[Shape]>::to_vec) {

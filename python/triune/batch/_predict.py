@@ -311,6 +311,8 @@ class Plan:
         how = preprocess if isinstance(preprocess, Preprocess) else usual
         self._how = how
         self._frame = how.frame(*inputs[0]) if len(inputs) == 1 and self._own is None else None
+        origin = "as given" if how is preprocess else "of the model" if info.preprocess else "by default"
+        _LOG.debug("pictures become inputs %s", "by a function" if self._own else f"{origin}: {how}")
         if self._frame is not None:
             how.check(self._frame)
         elif isinstance(preprocess, Preprocess):

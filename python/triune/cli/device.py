@@ -135,7 +135,7 @@ def _show(options: argparse.Namespace) -> int:
 def _as_file(path: Path) -> str:
     """Return a path that cannot be taken for a name."""
     text = os.fspath(path)
-    return text if os.sep in text or path.suffix == ".toml" else os.path.join(os.curdir, text)
+    return text if os.path.dirname(text) or path.suffix == ".toml" else os.path.join(os.curdir, text)
 
 
 def _found(device: str) -> tuple[str, str]:

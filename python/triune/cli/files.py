@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
+from triune._files import scratch
+
 __all__ = ["write_files"]
 
 
@@ -22,6 +24,18 @@ def write_files(*writers: tuple[Path | None, Callable[[Path], None]]) -> TextIO:
             raise ValueError(f"{path}: two results cannot go to one file")
         seen.add(path.resolve())
     for path, write in asked:
-        # A device is written directly, not beside and in its place.
-        write(Path("/dev/stdout") if str(path) == "-" else path)
+        if str(path) == "-":
+            _write_output(write)
+        else:
+            write(path)
     return sys.stderr if any(str(path) == "-" for path, _ in asked) else sys.stdout
+
+
+def _write_output(write: Callable[[Path], None]) -> None:
+    if sys.platform != "win32":
+        # A device is written directly, not beside and in its place.
+        write(Path("/dev/stdout"))
+        return
+    with scratch() as folder:
+        write(folder / "output")
+        sys.stdout.buffer.write((folder / "output").read_bytes())

@@ -259,7 +259,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
         elif key in _UNITS:
             label, rows = f"{key.removesuffix('_bytes').replace('_', ' '):<14}", [size(value)]
         elif key in ("macs", "parameters", "cycles"):
-            rows = [f"{value:,} ({compact(value)})" if value >= 100_000 else f"{value}"]
+            rows = [f"{value:,} ({compact(value)})" if value >= 100_000 else f"{value:,}"]
         else:
             rows = [" ".join(str(value).split())]
         lines += [f"{label if not at else '':<14} {row}" for at, row in enumerate(rows)]

@@ -45,4 +45,4 @@ def digits_reference() -> tuple[npt.NDArray[np.float32], str]:
 
     with np.load(_FOLDER / "digits_heldout.npz") as data:
         logits: npt.NDArray[np.float32] = data["logits"]
-    return logits, str(json.loads((_FOLDER / "digits.json").read_text())["onnxruntime"])
+    return logits, str(json.loads((_FOLDER / "digits.json").read_text("utf-8"))["onnxruntime"])

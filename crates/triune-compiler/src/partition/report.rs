@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet, hash_map::Entry};
 
 use triune_graph::{Graph, NodeId, Op, ValueId, ValueKind};
-use triune_tensor::{DType, QuantParams, Shape};
+use triune_tensor::{DType, QuantParams, Shape, text::Name};
 
 use super::{
     Crossings, Reasons, is_device,
@@ -126,6 +126,9 @@ impl Report {
                 }
                 None => report.stayed.push(Stayed { node: name.into(), op: op.into(), macs: own, reason }),
             }
+        }
+        for Stayed { node, op, reason, .. } in &report.stayed {
+            log::debug!(target: "triune::compile", "'{}' ({op}) stays on the host: {reason}", Name(node));
         }
         let bytes = |id: ValueId| {
             let value = prepared.value(id);

@@ -4,6 +4,7 @@
 //! host's reads and writes take one for their duration), so two threads never race. Nothing here knows commands.
 
 mod chunk;
+mod pages;
 pub mod sanitizer;
 mod slab;
 mod strips;

@@ -1,4 +1,4 @@
-//! The bytes of a region, and the leases that make touching them sound. With the strips that a lease is cut in, the only unsafe code of the crate.
+//! The bytes of a region, and the leases that make touching them sound. With the strips that a lease is cut in, and the system's calls behind [`Pages`], the only unsafe code of the crate.
 //!
 //! Why it is sound. All bytes are reached through [`Lease::read`], [`Lease::write`] and [`Lease::split`].
 //! - *Between leases:* the lease table grants an exclusive range only when no live lease overlaps it, and a shared one
@@ -8,31 +8,36 @@
 //!   mutable slice needs `&mut self`, so no other slice of the lease is alive; `split` gives one mutable slice together
 //!   with shared ones only after it has checked that they share no byte.
 //! - *Lifetime:* the mapping lives as long as the [`Memory`], which the lease borrows.
-//! - *Content:* anonymous mappings start zeroed, so every byte is initialised, and any bit pattern is a `u8`.
+//! - *Content:* what is checked is committed, and pages start zeroed, so every byte is initialised, and any bit pattern is a `u8`.
 #![expect(unsafe_code, reason = "turns checked ranges of a mapping into slices; see above")]
-
-use memmap2::{MmapOptions, MmapRaw};
 
 use super::{
     AccessKind, Memory, RangeAccess,
+    pages::Pages,
     sanitizer::{Actor, Sanitizer, Touch, rows::Rows},
 };
 use crate::Error;
 
-/// Zeroed memory, committed page by page when touched; its base is aligned to a page.
+/// The bytes of a region, zeroed at first.
 pub(super) struct Slab {
-    map: MmapRaw,
+    pages: Pages,
 }
 
 impl Slab {
     /// Reserves address space for `size` bytes, without swap or memory behind it yet.
     pub(super) fn new(size: u64) -> std::io::Result<Self> {
         let len = usize::try_from(size).map_err(|_| std::io::ErrorKind::OutOfMemory)?;
-        Ok(Self { map: MmapOptions::new().len(len).no_reserve_swap().map_anon()?.into() })
+        Ok(Self { pages: Pages::reserve(len)? })
     }
 
     pub(super) fn size(&self) -> u64 {
-        self.map.len() as u64
+        self.pages.len() as u64
+    }
+
+    /// Has memory behind a range of it.
+    fn commit(&self, range: RangeAccess) -> Result<(), Error> {
+        let all = range.start as usize..range.end() as usize;
+        self.pages.commit(all).map_err(|_| Error::HostMemory(triune_tensor::OutOfMemory { bytes: range.len }))
     }
 
     /// # Safety
@@ -40,7 +45,9 @@ impl Slab {
     unsafe fn bytes<'a>(&self, range: RangeAccess) -> &'a [u8] {
         debug_assert!(range.end() <= self.size());
         // SAFETY: in bounds of the live mapping and not written, says the caller; zeroed at first, so initialised.
-        unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(range.start as usize), range.len as usize) }
+        unsafe {
+            std::slice::from_raw_parts(self.pages.as_mut_ptr().add(range.start as usize), range.len as usize)
+        }
     }
 
     /// # Safety
@@ -50,7 +57,7 @@ impl Slab {
         // SAFETY: in bounds of the live mapping and unaliased, says the caller; zeroed at first, so initialised.
         unsafe {
             std::slice::from_raw_parts_mut(
-                self.map.as_mut_ptr().add(range.start as usize),
+                self.pages.as_mut_ptr().add(range.start as usize),
                 range.len as usize,
             )
         }
@@ -171,6 +178,7 @@ impl<'a> Lease<'a> {
                 wanted,
             });
         }
+        self.memory.regions[range.region.0].slab.commit(range)?;
         let Some(sanitizer) = self.sanitizer else { return Ok(()) };
         let rows = Rows::dense(range.len);
         sanitizer.touch(&Touch { actor: Actor::Host, kind: wanted, range, rows, meant: None })

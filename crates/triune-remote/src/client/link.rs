@@ -93,6 +93,11 @@ impl Link {
         }
     }
 
+    /// What it leads to, for people.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Asks and waits.
     pub(super) fn call(&self, kind: Kind, payload: &[u8]) -> Result<Vec<u8>, Error> {
         let request = self.ask(kind, payload)?;
@@ -296,8 +301,12 @@ impl Link {
 
     pub(super) fn give_up_because(&self, reason: &str) -> Error {
         let mut state = lock(&self.state);
+        let was_alive = state.dead.is_none();
         let reason = state.dead.get_or_insert_with(|| reason.to_owned()).clone();
         drop(state);
+        if was_alive {
+            log::info!(target: "triune::remote", "{}: {reason}", self.name);
+        }
         self.wire.shutdown();
         self.changed.notify_all();
         self.wake.notify_all();

@@ -133,6 +133,7 @@ impl RemoteBoard {
             let builder = thread::Builder::new().name("board's beats".into());
             builder.spawn(move || link.beat(every)).map_err(|error| crate::link(error.to_string()))?
         };
+        log::info!(target: "triune::remote", "opened {}, board {}", link.name(), welcome.board);
         Ok(Self { link, info: welcome.info, number: welcome.board, beats: Some(beats) })
     }
 

@@ -154,6 +154,12 @@ impl Shared {
         if let Some(count) = count {
             self.counts[count].fetch_add(1, Ordering::Relaxed);
         }
+        let level = match event {
+            Event::Panicked { .. } => log::Level::Error,
+            Event::Refused { .. } | Event::Lost { .. } => log::Level::Warn,
+            Event::Came { .. } | Event::Board { .. } | Event::Left { .. } => log::Level::Info,
+        };
+        log::log!(target: "triune::remote", level, "{event}");
         if let Some(log) = &self.options.log {
             log(event);
         }

@@ -1,7 +1,7 @@
 //! Reservation of sub-devices, seen by every process of a user.
 //!
-//! One lock file per card and sub-device, held by `flock`: the kernel frees it when its holder dies, however it dies. The
-//! file's text says who holds it and means something only while the lock is held. `flock` belongs to the open file,
+//! One lock file per card and sub-device, held by `flock`: the kernel frees it when its holder dies, however it dies. Another
+//! file beside it says who holds it (on Windows, nobody else reads a locked one), which means something only while the lock is held. `flock` belongs to the open file,
 //! not to the process, so the same rule holds between two connections of one process. A child made by `fork` without
 //! `exec` shares its parent's open files: the parent frees what it lets go of all the same, the child frees nothing, but
 //! where a parent dies, its living children keep what it had.
@@ -10,16 +10,16 @@ use std::{
     collections::BTreeSet,
     fmt,
     fs::{File, TryLockError},
-    io::{Read, Seek, Write},
+    path::PathBuf,
     sync::Arc,
 };
 
-use triune_files::open_state;
+use triune_files::{open_state, owner, read_text, write_state};
 use triune_fork::Origin;
 
 use super::{Card, Error};
 
-/// Enough for a user's name and a process id; more in a lock file is not ours.
+/// Enough for a user's name and a process id; what is longer is not ours.
 const MAX_TEXT: u64 = 256;
 
 /// The holder of one sub-device.
@@ -72,8 +72,8 @@ impl Reservation {
                 break;
             }
             match try_hold(card, index)? {
-                Ok(mut file) => {
-                    write_holder(&mut file, &me).map_err(|source| io_error(card, index, source))?;
+                Ok(file) => {
+                    write_state(&holder_path(card, index), me.as_bytes())?;
                     reservation.held.push((index, file));
                 }
                 Err(user) => {
@@ -116,14 +116,13 @@ pub(super) fn users(card: &Card) -> Result<Vec<User>, Error> {
 
 /// The locked file, or who has locked it.
 fn try_hold(card: &Card, index: usize) -> Result<Result<File, User>, Error> {
-    let mut file = open_state(&card.path(&index.to_string()))?;
+    let file = open_state(&card.path(&index.to_string()))?;
     match file.try_lock() {
         Ok(()) => Ok(Ok(file)),
         Err(TryLockError::WouldBlock) => {
-            let mut text = String::new();
             // An unreadable text is no reason to fail: the lock is what counts.
-            let holder = match (&mut file).take(MAX_TEXT).read_to_string(&mut text) {
-                Ok(_) if !text.trim().is_empty() => text.trim().to_owned(),
+            let holder = match read_text(&holder_path(card, index), MAX_TEXT) {
+                Ok(text) if !text.trim().is_empty() => text.trim().to_owned(),
                 _ => "unknown".to_owned(),
             };
             Ok(Err(User { sub_device: index, holder }))
@@ -132,10 +131,8 @@ fn try_hold(card: &Card, index: usize) -> Result<Result<File, User>, Error> {
     }
 }
 
-fn write_holder(file: &mut File, holder: &str) -> std::io::Result<()> {
-    file.set_len(0)?;
-    file.rewind()?;
-    file.write_all(holder.as_bytes())
+fn holder_path(card: &Card, index: usize) -> PathBuf {
+    card.path(&format!("{index}.holder"))
 }
 
 fn io_error(card: &Card, index: usize, source: std::io::Error) -> Error {
@@ -144,8 +141,9 @@ fn io_error(card: &Card, index: usize, source: std::io::Error) -> Error {
 
 /// This process, as `user:pid`.
 fn holder() -> String {
-    let name =
-        ["USER", "LOGNAME"].into_iter().find_map(|key| std::env::var(key).ok().filter(|v| !v.is_empty()));
-    let name = name.or_else(|| super::user_id().ok().map(|id| id.to_string())).unwrap_or_default();
+    let name = ["USER", "LOGNAME", "USERNAME"]
+        .into_iter()
+        .find_map(|key| std::env::var(key).ok().filter(|v| !v.is_empty()));
+    let name = name.or_else(|| owner::user_id().map(|id| id.to_string())).unwrap_or_default();
     format!("{name}:{}", std::process::id())
 }

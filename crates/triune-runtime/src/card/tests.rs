@@ -2,7 +2,7 @@
 
 use std::{
     fs::Permissions,
-    os::unix::fs::{PermissionsExt, chown, symlink},
+    os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink},
     path::Path,
     time::Duration,
 };
@@ -186,7 +186,7 @@ fn a_missing_directory_is_made() {
 fn a_directory_whose_name_can_be_guessed_is_this_users_own() {
     let shared = tempfile::tempdir().unwrap();
     let own = guessable_dir(shared.path()).unwrap();
-    let user = user_id().unwrap();
+    let user = owner::user_id().unwrap();
     assert_eq!(own, shared.path().join(format!("triune-{user}")));
     assert_eq!(fs::metadata(&own).unwrap().mode() & 0o777, 0o700);
     let refused = || match guessable_dir(shared.path()).unwrap_err() {

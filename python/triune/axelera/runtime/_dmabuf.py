@@ -9,19 +9,24 @@ process.
 from __future__ import annotations
 
 import errno
-import fcntl
 import math
 import mmap
 import operator
 import os
+import sys
 from typing import Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
+from triune._files import read_at
+
 from ._arguments import whole_number
 from ._errors import InvalidArgument
 from ._types import TensorInfo
+
+if sys.platform != "win32":
+    import fcntl
 
 # linux/dma-buf.h: _IOW('b', 0, struct { __u64 flags; })
 _SYNC = 0x40086200
@@ -86,7 +91,7 @@ class Buffers:
                 raise OSError(errno.EINVAL, "it was opened to append, and results go to its beginning")
             # Outputs, too: a run need not write them.
             while filled < len(view):
-                count = os.preadv(fd, [view[filled:]], filled)
+                count = read_at(fd, view[filled:], filled)
                 if not count:
                     raise OSError(errno.EIO, f"it was shortened to {filled} bytes")
                 filled += count

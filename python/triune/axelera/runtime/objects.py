@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import operator
 import os
-import pwd
 import shlex
+import sys
 import weakref
 from collections.abc import Iterable
 from dataclasses import fields
@@ -590,6 +590,8 @@ class _Border:
     """The inputs or the outputs of an instance: arrays as they are, or descriptors as arrays."""
 
     def __init__(self, what: str, infos: list[TensorInfo], *, dmabuf: bool, write: bool) -> None:
+        if dmabuf and sys.platform == "win32":
+            raise InvalidArgument(f"{what.removesuffix('s')}_dmabuf: Windows has no buffers behind descriptors")
         self.what = what
         self.infos = infos
         self.dmabuf = dmabuf
@@ -693,6 +695,10 @@ def _find(device: object) -> _native.Card:
 def _user(holder: str) -> str:
     """Return ``user:pid`` with the user's name where the environment of the holder had only a number for it."""
     user, _, process = holder.partition(":")
+    if sys.platform == "win32":
+        return holder
+    import pwd
+
     try:
         return f"{pwd.getpwuid(int(user)).pw_name}:{process}"
     except (ValueError, KeyError, OverflowError):

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from triune import _native
-from triune._files import DATA_LIMIT, TEXT_LIMIT, opened, read, replaced
+from triune._files import DATA_LIMIT, TEXT_LIMIT, open_input, opened, read, read_at, replaced
 from triune._kinds import FLAT, ICRAFT, UNKNOWN, kind_of_bytes
 from triune.errors import FileError
 from triune.icraft._xir.conversions import bind_members
@@ -69,7 +69,7 @@ class Stored:
         data = np.empty(length, np.uint8)
         view, filled = data.data, 0
         while filled < length:
-            count = os.preadv(self._descriptor, [view[filled:]], offset + filled)
+            count = read_at(self._descriptor, view[filled:], offset + filled)
             if not count:
                 break
             filled += count
@@ -316,7 +316,7 @@ class FileForms:
 
 def stored(path: str | os.PathLike[str]) -> Stored:
     """Open a plain file to be read as its bytes are asked for. Raises FileError if it cannot be."""
-    return Stored(_native.open_input(path, DATA_LIMIT))
+    return Stored(open_input(path, DATA_LIMIT))
 
 
 @contextlib.contextmanager
