@@ -69,7 +69,7 @@ pub use map::{ConvGeometry, Nhwc};
 pub use pixels::{Channels, pixels};
 pub use pool::Pool;
 pub use pool2d::{PoolQuant, PoolSpec, Q16Pool, q8_global_pool, q8_pool, q16_pool};
-pub use q16::{Q16Target, q16_add, q16_dequantize, q16_mul, q16_quantize, q16_table};
+pub use q16::{Q16Target, Word, q16_add, q16_dequantize, q16_mul, q16_quantize, q16_table};
 pub use qmatmul::{QMatMul, QMatMulSpec};
 pub use qnorm::{QNorm, QNormSpec};
 pub use quantize::{dequantize, dequantize_i32, quantize, quantize_by};

@@ -424,12 +424,12 @@ commands! {
         by_rows: bool,
     }
 
-    /// f32 to 8 bit or `i16`: clamp(rint(x / scale) + zero point) when halves go to even, clamp(round(x · f32(1/scale)) + zero
+    /// f32 to 8 or 16 bit: clamp(rint(x / scale) + zero point) when halves go to even, clamp(round(x · f32(1/scale)) + zero
     /// point) when they go away from zero.
     Quantize = 0x0040, "quantize", makes(|c| c.output) {
         /// Input, f32.
         [in] input: FeatureMap,
-        /// Output, `i8`, `u8` or `i16`, of the same extents.
+        /// Output, `i8`, `u8`, `i16` or `u16`, of the same extents.
         [out] output: FeatureMap,
         /// Meaning of the output.
         quant: Quant,
@@ -437,9 +437,9 @@ commands! {
         rounding: Rounding,
     }
 
-    /// 8 bit, `i16` or i32 to f32: f32(q − zero point)·scale.
+    /// 8 bit, 16 bit or i32 to f32: f32(q − zero point)·scale.
     Dequantize = 0x0041, "dequantize", makes(|c| c.output) {
-        /// Input, `i8`, `u8`, `i16` or `i32`.
+        /// Input, `i8`, `u8`, `i16`, `u16` or `i32`.
         [in] input: FeatureMap,
         /// Output, f32, of the same extents.
         [out] output: FeatureMap,
