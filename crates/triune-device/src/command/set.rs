@@ -10,9 +10,9 @@ use triune_tensor::{
 
 use super::access::{
     Access, Accessing, Elements, axis, batches, bytes, dense, gone, kept, operand, product, strided, table,
-    weights,
+    weights, with_last,
 };
-use super::codec::{Field, FieldError, HEADER_WORDS};
+use super::codec::{Field, FieldError, HEADER_WORDS, body};
 use super::table::{access_of, commands, optional, use_of};
 use super::types::{AddParams, Addr, Addressed, FeatureMap, Operand, Quant, RequantTarget, Window};
 
@@ -25,19 +25,6 @@ pub enum Use {
     Out,
     /// It reads what came with the program: weights, biases, multipliers, tables.
     Const,
-}
-
-/// The words after a header, which must be as long as the command is and have no flags.
-fn body(words: &[u32], tag: u32, length: usize, expected: usize) -> Result<&[u32], FieldError> {
-    if length != expected {
-        return Err(FieldError::new(format!("{length} words, the command has {expected}")).within("length"));
-    }
-    if tag >> 16 != 0 {
-        return Err(FieldError::new(format!("{:#06x}: reserved flags are set", tag >> 16)).within("flags"));
-    }
-    words.get(HEADER_WORDS..expected).ok_or_else(|| {
-        FieldError::new(format!("{expected} words, the stream has {} left", words.len())).within("length")
-    })
 }
 
 // A field in front of which `[in]`, `[out]` or `[const]` stands has an address: see `Use`. Behind it may stand how much lies there;
@@ -680,6 +667,25 @@ commands! {
         [in] b: Operand,
         /// Third operand.
         [in] c: Operand,
+        /// Result.
+        [out] output: Operand,
+    }
+
+    /// f32 rows whose first elements turn in pairs by angles: a pair (a, b) becomes a·cos − b·sin and b·cos + a·sin, every product,
+    /// difference and sum rounded; what stands behind the pairs of a row stays as it is.
+    Rotate = 0x0039, "rotate", makes(|c| c.dims) {
+        /// Extents, outermost first; unused ones are 1. The last is that of the rows, whose elements lie one after the other.
+        dims: [u32; 6],
+        /// Angles, and pairs of a row.
+        pairs: u32,
+        /// Whether a pair's elements are neighbours; else the second ones stand behind all first ones.
+        interleaved: bool,
+        /// Rows.
+        [in] input: Operand,
+        /// Cosines of the angles, which are the last extent.
+        [in; |c| operand(&c.cosines, with_last(c.dims, c.pairs))] cosines: Operand,
+        /// Sines of the angles.
+        [in; |c| operand(&c.sines, with_last(c.dims, c.pairs))] sines: Operand,
         /// Result.
         [out] output: Operand,
     }
