@@ -179,6 +179,7 @@ def arithmetic() -> Iterator[Case]:
     yield case("Cast", x, title="to float16", to=10)
     yield case("Cast", x.astype(np.float16), title="to float32", to=1)
     yield case("Cast", x, title="to int64", to=7)
+    yield case("Cast", x, title="to bool", to=9)
     yield case("Cast", whole(1, 3, 320, 320, dtype=np.uint8), title="to float32", to=1)
     yield case("IsNaN", x)
 
@@ -189,11 +190,16 @@ def reductions() -> Iterator[Case]:
     for op in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceL2", "ReduceProd", "ReduceLogSumExp"):
         yield case(op, reals(1, 128, 768), ints(-1), title="last")
     yield case("ReduceMean", reals(1, 256, 28, 28), ints(2, 3), title="space")
+    for op in ("ReduceMean", "ReduceMax"):
+        yield case(op, reals(1, 2048, 7, 7), ints(2, 3), title="space")
+    for op in ("ReduceSum", "ReduceMax"):
+        yield case(op, reals(1, 64, 56, 56), ints(-1), title="short rows")
     yield case("ReduceSum", reals(1, 256, 28, 28), ints(1), title="channels")
     yield case("ReduceMax", reals(1, 128, 768), ints(1), title="tokens")
     yield case("ReduceSum", whole(512, 1000), ints(0), title="first")
     yield case("ArgMax", reals(40, 6625), axis=-1)
     yield case("ArgMax", reals(1, 21, 128, 128), axis=1)
+    yield case("ArgMax", reals(1, 64, 400, 8), axis=-1)
 
 
 def indices() -> Iterator[Case]:
@@ -254,11 +260,13 @@ def layouts() -> Iterator[Case]:
     yield case("Slice", reals(1, 256, 300), ints(-1), ints(-1000), ints(2), ints(-1), known=(1, 2, 3, 4))
     for mode in ("constant", "reflect", "edge"):
         yield case("Pad", reals(1, 64, 80, 80), ints(0, 0, 1, 1, 0, 0, 1, 1), known=(1,), title=mode, mode=mode)
+    yield case("Pad", reals(1, 64, 80, 80), ints(0, 0, 1, 1, 0, 0, 1, 1), known=(1,), version=19, title="wrap", mode="wrap")
     yield case("Expand", reals(1, 1, 128, 64), ints(1, 16, 128, 64), known=(1,))
     yield case("Tile", reals(1, 64, 64), ints(4, 2, 3), known=(1,))
     yield case("DepthToSpace", reals(1, 256, 40, 40), blocksize=2)
     yield case("DepthToSpace", reals(1, 48, 80, 80), title="CRD", blocksize=4, mode="CRD")
-    yield case("SpaceToDepth", reals(1, 3, 320, 320), blocksize=2)
+    for channels, side in ((3, 320), (64, 56)):
+        yield case("SpaceToDepth", reals(1, channels, side, side), blocksize=2)
 
 
 def products() -> Iterator[Case]:
@@ -296,6 +304,17 @@ def sizes() -> Iterator[Case]:
     yield case("Resize", image, None, down, title="cubic antialias", mode="cubic", antialias=1)
     octets = whole(1, 3, 240, 320, dtype=np.uint8)
     yield case("Resize", octets, None, by, title="linear", mode="linear")
+    yield text(
+        "resize",
+        "Resize of 8 bits linear",
+        """quantized (uint8[1, 32, 64, 64] x) => (uint8[1, 32, 128, 128] y)
+        <float s = {0.02}, uint8 z = {128}, float[4] by = {1, 1, 2, 2}> {
+            reals = DequantizeLinear(x, s, z)
+            larger = Resize <mode = "linear"> (reals, , by)
+            y = QuantizeLinear(larger, s, z)
+        }""",
+        x=whole(1, 32, 64, 64, dtype=np.uint8),
+    )
     last = np.array([1, 1.5, 1.5, 1], np.float32)
     yield case("Resize", reals(1, 120, 160, 3), None, last, title="linear NHWC", mode="linear")
     yield case(
@@ -379,7 +398,9 @@ def attentions() -> Iterator[Case]:
     past = reals(1, 8, 255, 64)
     yield case("Attention", reals(1, 32, 1, 64), *[reals(1, 8, 1, 64)] * 2, None, past, past, title="cache", outputs=3)
     angles = reals(128, 32)
-    yield case("RotaryEmbedding", heads, angles, angles, ints(*range(128)).reshape(1, 128), known=(1, 2, 3))
+    places = ints(*range(128)).reshape(1, 128)
+    yield case("RotaryEmbedding", heads, angles, angles, places, known=(1, 2, 3))
+    yield case("RotaryEmbedding", heads, angles, angles, places, known=(1, 2, 3), title="interleaved", interleaved=1)
     for rows in (1, 32):
         for bits in (4, 8):
             width = 32 * bits // 8
@@ -405,10 +426,15 @@ def quantized() -> Iterator[Case]:
     yield plain("DynamicQuantizeLinear", reals(128, 768), outputs=3)
     yield plain("QuantizeLinear", reals(1, 64, 56, 56), *own, known=(1, 2))
     yield plain("DequantizeLinear", x, *own, known=(1, 2))
+    wide = [step, scalar(1000, np.uint16)]
+    yield plain("QuantizeLinear", reals(1, 64, 56, 56), *wide, known=(1, 2), version=21, title="to uint16")
+    yield plain("DequantizeLinear", whole(1, 64, 56, 56, dtype=np.uint16), *wide, known=(1, 2), version=21)
     yield case("DynamicQuantizeMatMul", reals(128, 768), matrix, step, known=(1, 2))
     yield case("MatMulIntegerToFloat", tokens, matrix, step, step, known=(1, 2, 3))
     yield case("QGemm", whole(64, 512, dtype=np.uint8), *own, whole(512, 1000, low=-127, high=128, dtype=np.int8), step, low,
                None, *own, known=range(1, 9))  # fmt: skip
+    yield case("QGemm", whole(64, 512, dtype=np.uint8), *own, whole(512, 1000, low=-127, high=128, dtype=np.int8), step, low,
+               known=range(1, 6), title="reals")  # fmt: skip
     for op in ("QLinearAdd", "QLinearMul"):
         yield case(op, x, *own, x, *own, *own, known=(1, 2, 4, 5, 6, 7))
     for op in ("QLinearSigmoid", "QLinearLeakyRelu"):

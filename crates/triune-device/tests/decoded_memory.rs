@@ -16,8 +16,8 @@ use triune_device::{
     command::{
         self, AddParams, ArgReduce, Convert, Dequantize, FBinary, FConv, FLogSoftmax, FMatMul, FNorm,
         FSoftmax, FTriple, FUnary, Fill, GlobalPool, IMatMul, Opcode, Order, Pool, Put, QAdd, QConv, QMatMul,
-        QMul, QNorm, QSoftmax, Quantize, QuantizeBy, Recurrence, Reduce, RequantTarget, Resize, Running,
-        Select, TMatMul, Table, Tables, Take, Warp, Weigh,
+        QMul, QNorm, QSoftmax, Quantize, QuantizeBy, Recurrence, Reduce, RequantTarget, Resize, Rotate,
+        Running, Select, TMatMul, Table, Tables, Take, Warp, Weigh,
     },
 };
 use triune_kernels::Isa;
@@ -106,6 +106,11 @@ fn kinds() -> Vec<Kind> {
             let [a, b, c] = [operand(Addr::new(INPUT, 0), DType::F32, DIMS); 3];
             let output = operand(Addr::new(OUTPUT, 0), DType::F32, DIMS);
             FTriple { dims: DIMS, then: BinaryKind::Mul, a, b, c, output }.into()
+        }),
+        ("rotate", || {
+            let [input, cosines, sines] = [operand(Addr::new(INPUT, 0), DType::F32, DIMS); 3];
+            let output = operand(Addr::new(OUTPUT, 0), DType::F32, DIMS);
+            Rotate { dims: DIMS, pairs: 2, interleaved: true, input, cosines, sines, output }.into()
         }),
         ("qsoftmax", || {
             QSoftmax {

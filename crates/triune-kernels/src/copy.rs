@@ -6,6 +6,7 @@
 use crate::arch::transpose;
 use crate::cancel::spans;
 use crate::dispatch::{Level, multiversion};
+use crate::eltwise::GROUP;
 use crate::parallel::{self, Shared};
 use crate::strided::{Nest, RANK};
 use crate::{Error, Isa, Pool};
@@ -163,8 +164,7 @@ impl CopyNd {
         let outer = nest.outer(2);
         let bytes = nest.inner().saturating_mul(self.elem_bytes).max(1);
         let src = Source(src);
-        let call = |index: usize, first: usize, len: usize| {
-            let [dst_at, src_at] = nest.position(2, index);
+        let call = |[dst_at, src_at]: [i64; 2], first: usize, len: usize| {
             let first = first as i64;
             // SAFETY: a position of the nest, which the caller vouches for.
             unsafe {
@@ -174,14 +174,18 @@ impl CopyNd {
         };
         if outer == 1 {
             let grain = GRAIN_BYTES.div_ceil(bytes).next_multiple_of(TILE);
-            parallel::ranges(pool, count, grain, &|range| call(0, range.start, range.len()));
+            parallel::ranges(pool, count, grain, &|range| call([0; 2], range.start, range.len()));
         } else {
             parallel::ranges(pool, outer, GRAIN_BYTES.div_ceil(bytes.saturating_mul(count)), &|range| {
-                for index in range {
+                for at in nest.positions(2, range.start).take(range.len()) {
+                    if count <= TILE {
+                        call(at, 0, count);
+                        continue;
+                    }
                     // Whole tiles.
                     for part in spans(count.div_ceil(TILE), bytes.saturating_mul(TILE)) {
                         let first = part.start * TILE;
-                        call(index, first, count.min(part.end * TILE) - first);
+                        call(at, first, count.min(part.end * TILE) - first);
                     }
                 }
             });
@@ -578,14 +582,34 @@ unsafe fn put_together<T: Element>(
     }
 }
 
+/// Bytes of elements of which groups are a vector or more.
+const WORD: usize = 4;
+
+/// Where groups of [`GROUP`] among so many elements begin, that many at least: the last one has some of those before it, too, so that
+/// none are left over.
+#[inline(always)]
+fn groups(len: usize) -> impl Iterator<Item = usize> {
+    (0..len).step_by(GROUP).map(move |at| at.min(len - GROUP))
+}
+
 /// Functions that take apart and put together pixels of so many channels.
 macro_rules! pixels {
     ($apart:ident, $together:ident, $count:literal: $($plane:ident $index:literal),*) => {
         multiversion! {
             fn $apart[B: Copy](src: &[[B; $count]], $($plane: &mut [B]),*) {
                 $(let $plane = &mut $plane[..src.len()];)*
-                for (i, pixel) in src.iter().enumerate() {
-                    $($plane[i] = pixel[$index];)*
+                if size_of::<B>() < WORD || src.len() < GROUP {
+                    for (i, pixel) in src.iter().enumerate() {
+                        $($plane[i] = pixel[$index];)*
+                    }
+                    return;
+                }
+                for at in groups(src.len()) {
+                    let own: &[[B; $count]] = &src[at..][..GROUP];
+                    $(let $plane = &mut $plane[at..][..GROUP];)*
+                    for i in 0..GROUP {
+                        $($plane[i] = own[i][$index];)*
+                    }
                 }
             }
         }
@@ -593,8 +617,18 @@ macro_rules! pixels {
         multiversion! {
             fn $together[B: Copy](planes: [&[B]; $count], dst: &mut [[B; $count]]) {
                 let planes = planes.map(|plane| &plane[..dst.len()]);
-                for (i, pixel) in dst.iter_mut().enumerate() {
-                    *pixel = planes.map(|plane| plane[i]);
+                if size_of::<B>() < WORD || dst.len() < GROUP {
+                    for (i, pixel) in dst.iter_mut().enumerate() {
+                        *pixel = planes.map(|plane| plane[i]);
+                    }
+                    return;
+                }
+                for at in groups(dst.len()) {
+                    let ([$($plane),*], dst) = (planes, &mut dst[at..][..GROUP]);
+                    $(let $plane = &$plane[at..][..GROUP];)*
+                    for i in 0..GROUP {
+                        dst[i] = [$($plane[i]),*];
+                    }
                 }
             }
         }

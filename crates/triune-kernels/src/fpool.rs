@@ -4,7 +4,7 @@
 
 use triune_tensor::function::PoolKind;
 
-use crate::dispatch::Level;
+use crate::dispatch::{Level, multiversion};
 #[cfg(target_arch = "x86_64")]
 use crate::fpool_simd::{self, LINES};
 use crate::pool2d::{Reduce, Taps, Window, add_rows, drive, global};
@@ -117,6 +117,7 @@ impl<const NAN_WINS: bool> Reduce for MaxFloat<NAN_WINS> {
     type In = f32;
     type Sum = f32;
     type Out = f32;
+    const BY_PLANES: bool = NAN_WINS;
     #[inline(always)]
     fn start(&self) -> f32 {
         f32::NEG_INFINITY
@@ -147,6 +148,10 @@ impl<const NAN_WINS: bool> Reduce for MaxFloat<NAN_WINS> {
         pixel(join, level, window, x, taps, counted, Apart::One, 1, out)
     }
     #[inline(always)]
+    fn add_rows(&self, level: Level, x: &[f32], _columns: usize, sum: f32) -> f32 {
+        self.join(sum, largest(level, x))
+    }
+    #[inline(always)]
     fn beside(&self) -> Option<f32> {
         // Of a whole map's windows none is cut.
         if NAN_WINS { None } else { Some(f32::NEG_INFINITY) }
@@ -169,6 +174,55 @@ impl<const NAN_WINS: bool> Reduce for MaxFloat<NAN_WINS> {
             _ => return false,
         };
         pixel(join, level, window, x, taps, counted, apart, lines, out)
+    }
+}
+
+multiversion! {
+    /// The largest number, the first of equal ones, or the last NaN: by steps that know neither NaN nor order, which are looked for
+    /// where it matters.
+    fn largest(x: &[f32]) -> f32 {
+        const LANES: usize = 16;
+        let (groups, rest) = x.as_chunks::<{ 4 * LANES }>();
+        let (mut bests, mut marks) = ([f32::NEG_INFINITY; 4 * LANES], [0.0; 4 * LANES]);
+        for group in groups {
+            for ((best, mark), &x) in bests.iter_mut().zip(&mut marks).zip(group) {
+                *best = if x > *best { x } else { *best };
+                *mark += x;
+            }
+        }
+        let (chunks, rest) = rest.as_chunks::<LANES>();
+        // What is left of the last chunk with some before it, which change nothing.
+        let again = if rest.is_empty() { None } else { x.last_chunk::<LANES>() };
+        for chunk in chunks.iter().chain(again) {
+            for ((best, mark), &x) in bests.iter_mut().zip(&mut marks).zip(chunk) {
+                *best = if x > *best { x } else { *best };
+                *mark += x;
+            }
+        }
+        let few = if again.is_some() { &[][..] } else { rest };
+        for ((best, mark), &x) in bests.iter_mut().zip(&mut marks).zip(few) {
+            *best = if x > *best { x } else { *best };
+            *mark += x;
+        }
+        if marks.iter().fold(false, |any, mark| any | mark.is_nan())
+            && let Some(nan) = x.iter().rfind(|x| x.is_nan())
+        {
+            return *nan;
+        }
+        // Halves of a constant width become vectors.
+        macro_rules! halve {
+            ($($width:literal)*) => {$(
+                for lane in 0..$width {
+                    let (best, own) = (bests[lane], bests[lane + $width]);
+                    bests[lane] = if own > best { own } else { best };
+                }
+            )*};
+        }
+        halve!(32 16 8 4 2 1);
+        let best = bests[0];
+        // Only zeros are equal and not the same.
+        let first = if best == 0.0 { x.iter().find(|x| **x == 0.0) } else { None };
+        first.copied().unwrap_or(best)
     }
 }
 
@@ -212,9 +266,15 @@ impl<const BY_ROWS: bool> Reduce for MeanFloat<BY_ROWS> {
     #[inline(always)]
     fn add_rows(&self, level: Level, x: &[f32], columns: usize, sum: f32) -> f32 {
         #[cfg(target_arch = "x86_64")]
-        if level.isa() >= Isa::Avx2 && columns >= LINES && x.len() >= LINES * columns {
-            // SAFETY: the level vouches for AVX2.
-            return unsafe { fpool_simd::add_rows_avx2(x, columns, sum) };
+        if level.isa() >= Isa::Avx2 {
+            if columns < LINES {
+                // SAFETY: the level vouches for AVX2.
+                return unsafe { fpool_simd::add_short_rows_avx2(x, columns, sum) };
+            }
+            if x.len() >= LINES * columns {
+                // SAFETY: as above.
+                return unsafe { fpool_simd::add_rows_avx2(x, columns, sum) };
+            }
         }
         add_rows(level, *self, x, columns, sum)
     }

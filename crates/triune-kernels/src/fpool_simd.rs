@@ -22,7 +22,7 @@ use crate::arch::neon;
 use crate::fpool::{Apart, Join, Region};
 #[cfg(target_arch = "x86_64")]
 use crate::{
-    arch::transpose::columns_of_eight,
+    arch::transpose::{columns_of_eight, columns_of_lines},
     conv::fgemm_simd::{mask_256, mask_512},
 };
 
@@ -368,6 +368,34 @@ pub(crate) fn add_rows_avx2(x: &[f32], columns: usize, sum: f32) -> f32 {
             add(row, only);
         }
         row += 2 * LINES;
+    }
+    sum
+}
+
+/// The same for rows of fewer columns than [`LINES`], one at least, of which there may be any number.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+pub(crate) fn add_short_rows_avx2(x: &[f32], columns: usize, mut sum: f32) -> f32 {
+    let mask = mask_256(columns);
+    for rows in x.chunks(LINES * columns) {
+        let last = rows.len() / columns - 1;
+        let mut lines = [_mm256_setzero_ps(); LINES];
+        for (row, line) in lines.iter_mut().enumerate() {
+            // Of fewer rows the last one is summed several times.
+            let row = &rows[row.min(last) * columns..][..columns];
+            // SAFETY: the row's columns; masked lanes are not read.
+            *line = unsafe { _mm256_maskload_ps(row.as_ptr(), mask) };
+        }
+        let mut sums = _mm256_setzero_ps();
+        for column in &columns_of_lines(lines)[..columns] {
+            sums = _mm256_add_ps(sums, *column);
+        }
+        let mut own = [0.0; LINES];
+        // SAFETY: as many elements as a vector has.
+        unsafe { _mm256_storeu_ps(own.as_mut_ptr(), sums) };
+        for own in &own[..=last] {
+            sum += own;
+        }
     }
     sum
 }

@@ -39,7 +39,13 @@ pub(crate) const ROUNDER: f32 = 12_582_912.0;
 /// Clamping first changes nothing since the limits are integers, and leaves one addition for rounding and conversion.
 #[inline(always)]
 pub(crate) fn round_to_byte(y: f32, low: f32, high: f32) -> u8 {
-    (min(max(y, low), high) + ROUNDER).to_bits() as u8
+    round_to_word(y, low, high) as u8
+}
+
+/// The same of 16 bits.
+#[inline(always)]
+pub(crate) fn round_to_word(y: f32, low: f32, high: f32) -> u16 {
+    (min(max(y, low), high) + ROUNDER).to_bits() as u16
 }
 
 /// The largest f32 below ½. Added with x's sign to x, it makes truncation round halves away from zero and nothing else;
@@ -49,8 +55,14 @@ pub(crate) const BELOW_HALF: f32 = 0.5 - f32::EPSILON / 4.0;
 /// As [`round_to_byte`], halves away from zero.
 #[inline(always)]
 pub(crate) fn round_away_to_byte(y: f32, low: f32, high: f32) -> u8 {
+    round_away_to_word(y, low, high) as u8
+}
+
+/// The same of 16 bits.
+#[inline(always)]
+pub(crate) fn round_away_to_word(y: f32, low: f32, high: f32) -> u16 {
     let y = min(max(y, low), high);
-    ((y + BELOW_HALF.copysign(y)).trunc() + ROUNDER).to_bits() as u8
+    ((y + BELOW_HALF.copysign(y)).trunc() + ROUNDER).to_bits() as u16
 }
 
 /// (eʳ − 1 − r) / r², highest power first.

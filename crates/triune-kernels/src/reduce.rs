@@ -13,6 +13,7 @@ use triune_tensor::function::ReduceKind;
 
 use crate::cancel::{Pace, spans};
 use crate::dispatch::{Level, multiversion};
+use crate::eltwise::apart;
 use crate::parallel::{self, GRAIN, Shared};
 use crate::strided::{Nest, RANK};
 use crate::{Error, Isa, Pool};
@@ -23,6 +24,25 @@ pub use places::{IndexType, arg_reduce};
 const BLOCK: usize = 128;
 /// Partial results of one row: element i of a run goes to partial result i mod `LANES`.
 const LANES: usize = 16;
+
+/// Joins the lanes of each row until one is left, each width a constant, for which the loop becomes vectors.
+macro_rules! halve {
+    ($rows:ident, |$a:ident, $b:ident| $join:expr) => {
+        const { assert!(LANES == 16) };
+        halve!($rows, |$a, $b| $join, 8 4 2 1);
+    };
+    ($rows:ident, |$a:ident, $b:ident| $join:expr, $($width:literal)*) => {$(
+        for lanes in $rows.iter_mut() {
+            let (low, high) = lanes.split_at_mut($width);
+            for ($a, $b) in low.iter_mut().zip(high) {
+                let ($a, $b, to) = (*$a, *$b, $a);
+                *to = $join;
+            }
+            $crate::eltwise::apart();
+        }
+    )*};
+}
+use halve;
 
 /// The loop nest of a reduction: axes that stay and axes that go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,6 +230,9 @@ pub trait Reducible: Copy + Send + Sync + PartialOrd + 'static {
     fn mean(sum: Self::Accumulator, count: usize) -> Self::Accumulator;
     /// Whether the element is NaN, which wins every comparison.
     fn is_nan(self) -> bool;
+    /// NaN if one of both is, and seldom else.
+    #[must_use]
+    fn marked(self, x: Self) -> Self;
     /// Whether [`Self::key`] tells all elements apart.
     const KEYED: bool = size_of::<Self>() <= size_of::<u32>();
     /// A number that grows with the element, the same for both zeros and above all others for NaN.
@@ -258,6 +281,10 @@ macro_rules! reducible_integers {
             #[inline(always)]
             fn is_nan(self) -> bool {
                 false
+            }
+            #[inline(always)]
+            fn marked(self, _x: Self) -> Self {
+                self
             }
             #[inline(always)]
             fn key(self) -> u32 {
@@ -312,6 +339,10 @@ macro_rules! reducible_floats {
                 self != self
             }
             #[inline(always)]
+            fn marked(self, x: Self) -> Self {
+                self + x
+            }
+            #[inline(always)]
             fn key(self) -> u32 {
                 const SIGN: u32 = 1 << 31;
                 let bits = (self as f32 + 0.0).to_bits();
@@ -349,6 +380,18 @@ trait Fold<T: Reducible>: Copy + Sync {
     fn step(self, sum: Self::Sum, x: T) -> Self::Sum;
     fn join(self, a: Self::Sum, b: Self::Sum) -> Self::Sum;
     fn finish(self, sum: Self::Sum) -> T;
+    /// Whether there are quicker steps for elements of which none is NaN.
+    const QUICK: bool = false;
+    /// As [`Fold::step`] without NaN.
+    #[inline(always)]
+    fn quick_step(self, sum: Self::Sum, x: T) -> Self::Sum {
+        self.step(sum, x)
+    }
+    /// As [`Fold::join`] without NaN.
+    #[inline(always)]
+    fn quick_join(self, a: Self::Sum, b: Self::Sum) -> Self::Sum {
+        self.join(a, b)
+    }
 }
 
 macro_rules! wide_fold {
@@ -420,6 +463,15 @@ macro_rules! extreme_fold {
             fn finish(self, best: T) -> T {
                 best
             }
+            const QUICK: bool = true;
+            #[inline(always)]
+            fn quick_step(self, best: T, x: T) -> T {
+                if x $beats best { x } else { best }
+            }
+            #[inline(always)]
+            fn quick_join(self, a: T, b: T) -> T {
+                if b $beats a { b } else { a }
+            }
         }
     };
 }
@@ -475,26 +527,77 @@ multiversion! {
 /// Elements of rows that are gathered several in a call.
 const SHORT: usize = 256;
 
+/// Rows whose partial results are joined at the same time.
+const ROWS: usize = 8;
+
+/// Which of a row's last group are its elements: not in the sight of the compiler, which makes a branch of each.
+fn of_row(rest: usize) -> [bool; LANES] {
+    std::hint::black_box(std::array::from_fn(|index| index < rest))
+}
+
+/// A row's last group with what counts nothing in the place of what lies behind the row.
+#[inline(always)]
+fn filled_up<T: Copy>(group: &[T; LANES], is_own: &[bool; LANES], nothing: T) -> [T; LANES] {
+    let mut own = *group;
+    for (own, &is_own) in own.iter_mut().zip(is_own) {
+        *own = if is_own { *own } else { nothing };
+    }
+    own
+}
+
 multiversion! {
     /// Results of rows of `len` elements that lie `step` apart, at least [`LANES`] elements before the end of `x` each: as
     /// [`fold_one`], without what it has for rows of any form.
     fn fold_rows[T: Reducible, F: Fold<T>](fold: F, len: usize, step: usize, x: &[T], out: &mut [T]) {
         let (whole, rest) = (len / LANES, len % LANES);
-        for (row, out) in out.iter_mut().enumerate() {
-            let (chunks, _) = x[row * step..][..(whole + 1) * LANES].as_chunks::<LANES>();
-            let mut lanes = [fold.start(); LANES];
-            for chunk in &chunks[..whole] {
-                for (lane, &x) in lanes.iter_mut().zip(chunk) {
-                    *lane = fold.step(*lane, x);
+        let is_own = of_row(rest);
+        let (mut block, mut marks) = ([[fold.start(); LANES]; ROWS], [[fold.neutral(); LANES]; ROWS]);
+        // What others can see is made lane by lane as it stands here; else vectors would be made of what lanes have in common.
+        let (block, marks) = std::hint::black_box((&mut block, &mut marks));
+        for (index, out) in out.chunks_mut(ROWS).enumerate() {
+            let x = &x[index * ROWS * step..];
+            let block = &mut block[..out.len()];
+            for (row, (lanes, marks)) in block.iter_mut().zip(&mut *marks).enumerate() {
+                let (chunks, _) = x[row * step..][..(whole + 1) * LANES].as_chunks::<LANES>();
+                let last = filled_up(&chunks[whole], &is_own, fold.neutral());
+                let (mut own, mut mark) = ([fold.start(); LANES], last);
+                for chunk in &chunks[..whole] {
+                    for ((own, mark), &x) in own.iter_mut().zip(&mut mark).zip(chunk) {
+                        *own = fold.quick_step(*own, x);
+                        *mark = mark.marked(x);
+                    }
+                }
+                for (own, x) in own.iter_mut().zip(last) {
+                    *own = fold.quick_step(*own, x);
+                }
+                *lanes = own;
+                if F::QUICK {
+                    *marks = mark;
+                }
+                apart();
+            }
+            halve!(block, |a, b| fold.quick_join(a, b));
+            for (out, lanes) in out.iter_mut().zip(&*block) {
+                *out = fold.finish(lanes[0]);
+            }
+            if F::QUICK && marks.as_flattened().iter().fold(false, |any, mark| any | mark.is_nan()) {
+                for (row, out) in out.iter_mut().enumerate() {
+                    let (chunks, _) = x[row * step..][..(whole + 1) * LANES].as_chunks::<LANES>();
+                    *out = fold_marked(fold, len, chunks);
                 }
             }
-            // What lies behind the row is read with it, and counts nothing.
-            for (index, (lane, &x)) in lanes.iter_mut().zip(&chunks[whole]).enumerate() {
-                *lane = fold.step(*lane, if index < rest { x } else { fold.neutral() });
-            }
-            *out = fold.finish(joined(fold, lanes));
         }
     }
+}
+
+/// A row of [`fold_rows`] in which there may be NaN.
+#[inline(never)]
+fn fold_marked<T: Reducible, F: Fold<T>>(fold: F, len: usize, chunks: &[[T; LANES]]) -> T {
+    let mut lanes = [fold.start(); LANES];
+    for (index, &x) in chunks.as_flattened()[..len].iter().enumerate() {
+        lanes[index % LANES] = fold.step(lanes[index % LANES], x);
+    }
+    fold.finish(joined(fold, lanes))
 }
 
 /// Partial results, halved until one is left.

@@ -10,7 +10,7 @@ use triune_tensor::{
 use crate::cancel::spans;
 use crate::dispatch::{Level, multiversion};
 use crate::parallel::{GRAIN, Shared};
-use crate::{Error, Isa, Nhwc, Pool, Q8, parallel};
+use crate::{Error, Isa, Nhwc, Pool, Q8, math, parallel};
 
 /// How near to the middle of two elements a coordinate is a tie, as ONNX Runtime has it.
 const TIE: f32 = 1e-6;
@@ -193,6 +193,7 @@ impl Resize {
     /// outside of their types, a resampling that is not linear.
     pub fn run_q8(
         &self,
+        isa: Isa,
         quant: QResize,
         x: &[u8],
         in_map: Nhwc,
@@ -208,34 +209,72 @@ impl Resize {
             return Err(Error::Invalid("multipliers must be finite"));
         }
         self.check(x, in_map, y, out_map)?;
-        let factor = quant.factor / (1_u32 << (2 * WEIGHT_BITS)) as f32;
-        let [least, most] = quant.output.range();
-        let value = |byte: u8| quant.input.value(byte) - quant.input.zero_point;
-        // 255·2²² at most.
-        let blend = |low: i32, high: i32, steps: i32| (low << WEIGHT_BITS) + steps * (high - low);
+        let zero_point = quant.output.zero_point;
+        let bytes = Bytes {
+            flip: quant.input.flip(),
+            zero: quant.input.zero_point + i32::from(quant.input.flip()),
+            factor: quant.factor / (1_u32 << (2 * WEIGHT_BITS)) as f32,
+            limits: quant.output.range().map(|limit| (limit - zero_point) as f32),
+            zero_point: zero_point as u8,
+            rounding: quant.rounding,
+        };
+        let level = Level::new(isa);
         parallel::rows(pool, y, out_map, &|n, h, row| {
             let tap = self.rows[h];
             let low = &x[in_map.offset(n, tap.low, 0)..];
             let high = &x[in_map.offset(n, tap.high, 0)..];
-            let down = tap.steps();
             for part in spans(self.columns.len(), in_map.c.saturating_mul(4)) {
                 let row = &mut row[part.start * out_map.stride_w..];
-                for (w, tap) in self.columns[part].iter().enumerate() {
-                    let across = tap.steps();
-                    let y = &mut row[w * out_map.stride_w..][..in_map.c];
-                    let (left, right) = (tap.low * in_map.stride_w, tap.high * in_map.stride_w);
-                    for (channel, y) in y.iter_mut().enumerate() {
-                        let (left, right) = (left + channel, right + channel);
-                        let above = blend(value(low[left]), value(low[right]), across);
-                        let below = blend(value(high[left]), value(high[right]), across);
-                        let sum = blend(above, below, down);
-                        let rounded = quant.rounding.round(sum as f32 * factor) as i32;
-                        *y = rounded.saturating_add(quant.output.zero_point).clamp(least, most) as u8;
-                    }
-                }
+                let columns = &self.columns[part];
+                bytes_row(level, &bytes, columns, tap.steps(), low, high, in_map, row, out_map.stride_w);
             }
         });
         Ok(())
+    }
+}
+
+/// What a kernel needs of a [`QResize`].
+#[derive(Clone, Copy)]
+struct Bytes {
+    /// The xor that turns a byte into its value shifted to 0..=255, and the zero point under the same shift.
+    flip: u8,
+    zero: i32,
+    factor: f32,
+    /// The result's, before its zero point is added.
+    limits: [f32; 2],
+    zero_point: u8,
+    rounding: Rounding,
+}
+
+multiversion! {
+    fn bytes_row(
+        bytes: &Bytes, columns: &[Tap], down: i32, low: &[u8], high: &[u8], map: Nhwc, y: &mut [u8], stride: usize,
+    ) {
+        let Bytes { flip, zero, factor, limits: [least, most], zero_point, rounding } = *bytes;
+        // 255·2²² at most.
+        let blend = |low: i32, high: i32, steps: i32| (low << WEIGHT_BITS) + steps * (high - low);
+        macro_rules! columns {
+            ($round:path) => {
+                for (w, tap) in columns.iter().enumerate() {
+                    let across = tap.steps();
+                    let y = &mut y[w * stride..][..map.c];
+                    let (left, right) = (tap.low * map.stride_w, tap.high * map.stride_w);
+                    let (a, b) = (&low[left..][..map.c], &low[right..][..map.c]);
+                    let (c, d) = (&high[left..][..map.c], &high[right..][..map.c]);
+                    for channel in 0..map.c {
+                        let value = |x: &[u8]| i32::from(x[channel] ^ flip) - zero;
+                        let above = blend(value(a), value(b), across);
+                        let below = blend(value(c), value(d), across);
+                        let real = blend(above, below, down) as f32 * factor;
+                        y[channel] = $round(real, least, most).wrapping_add(zero_point);
+                    }
+                }
+            };
+        }
+        match rounding {
+            Rounding::HalfToEven => columns!(math::round_to_byte),
+            Rounding::HalfAwayFromZero => columns!(math::round_away_to_byte),
+        }
     }
 }
 

@@ -118,6 +118,22 @@ impl<const N: usize> Nest<N> {
         self.dims[..self.rank.saturating_sub(inner_axes)].iter().product()
     }
 
+    /// As [`Self::position`], from iteration `first` on, one after the other.
+    pub(crate) fn positions(&self, inner_axes: usize, first: usize) -> Positions<'_, N> {
+        let mut positions = Positions {
+            nest: self,
+            axes: self.rank.saturating_sub(inner_axes),
+            at: [0; RANK],
+            position: self.position(inner_axes, first),
+        };
+        let mut index = first;
+        for axis in (0..positions.axes).rev() {
+            positions.at[axis] = index % self.dims[axis];
+            index /= self.dims[axis];
+        }
+        positions
+    }
+
     /// Where each operand stands in iteration `index` of all axes but the innermost `inner_axes`.
     pub(crate) fn position(&self, inner_axes: usize, mut index: usize) -> [i64; N] {
         let mut position = [0; N];
@@ -129,5 +145,35 @@ impl<const N: usize> Nest<N> {
             }
         }
         position
+    }
+}
+
+/// Positions of a nest, without end: behind the last one comes the first.
+pub(crate) struct Positions<'a, const N: usize> {
+    nest: &'a Nest<N>,
+    axes: usize,
+    at: [usize; RANK],
+    position: [i64; N],
+}
+
+impl<const N: usize> Iterator for Positions<'_, N> {
+    type Item = [i64; N];
+
+    fn next(&mut self) -> Option<[i64; N]> {
+        let own = self.position;
+        for axis in (0..self.axes).rev() {
+            let (strides, dim) = (&self.nest.strides[axis], self.nest.dims[axis]);
+            self.at[axis] += 1;
+            let ends = self.at[axis] == dim;
+            let steps = if ends { 1 - dim as i64 } else { 1 };
+            for (position, stride) in self.position.iter_mut().zip(strides) {
+                *position += steps * stride;
+            }
+            if !ends {
+                break;
+            }
+            self.at[axis] = 0;
+        }
+        Some(own)
     }
 }

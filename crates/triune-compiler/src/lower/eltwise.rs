@@ -2,11 +2,11 @@
 
 use triune_device::{
     FeatureMap,
-    command::{self, AddParams, FBinary, FTriple, FUnary, QMul, RequantTarget, Table, Tables},
+    command::{self, AddParams, FBinary, FTriple, FUnary, Operand, QMul, RequantTarget, Table, Tables},
 };
 use triune_graph::{
     Node, Op, ValueId,
-    ops::{self, Binary, BinaryKind, PostOp, UnaryKind},
+    ops::{self, Binary, BinaryKind, PostOp, Rotate, UnaryKind},
     passes,
 };
 use triune_kernels::QAdd;
@@ -21,12 +21,61 @@ use crate::{Error, view::View};
 
 lowers! {
     Binary => |to, node, op| to.binary(node, op);
+    Rotate => |to, node, op| to.rotate(node, *op);
     Unary => |to, node, op| to.unary(node, op.kind);
     Table => |to, node, op| to.table(node, &op.table);
     Tables => |to, node, op| to.tables(node, op);
 }
 
 impl Lowering<'_> {
+    /// Rows turned in pairs by angles.
+    fn rotate(&mut self, node: &Node, op: Rotate) -> Result<(), Error> {
+        let mut views = Vec::with_capacity(3);
+        for index in 0..3 {
+            let view = self.view(operand(node, index)?)?;
+            let in_line = view.strides[3] == view.dtype.bytes() as u64;
+            views.push(if in_line { view } else { self.densified(&view)? });
+        }
+        let [x, cosines, sines] = [views[0], views[1], views[2]];
+        let dims = x.dims;
+        let mut angles = dims;
+        angles.dims_mut()[3] = cosines.dims[3];
+        let spread = |view: &View| {
+            let mut spread = view
+                .broadcast(angles)
+                .ok_or_else(|| Error::unsupported(node, format!("angles {} for {dims}", view.dims)))?;
+            // One angle has no next one, and no step there.
+            spread.strides[3] = view.dtype.bytes() as u64;
+            Ok::<View, Error>(spread)
+        };
+        let (cosines, sines) = (spread(&cosines)?, spread(&sines)?);
+        let result = result(node)?;
+        let placed = self.place(result, Form::Like(x))?;
+        let in_line = placed.blocks.is_none() && placed.strides[3] == placed.dtype.bytes() as u64;
+        let to = if in_line {
+            placed
+        } else {
+            View::dense(self.new_scratch(dims, placed.dtype), placed.dtype, dims)
+        };
+        let [first, second, third, len] = extents([dims[0], dims[1], dims[2], dims[3]])?;
+        let [pairs] = extents([angles[3]])?;
+        let operand = |view: &View| -> Result<Operand, Error> {
+            let [a, b, c, d] = [0, 1, 2, 3].map(|axis| view.strides[axis]);
+            Ok(Operand { addr: self.addr(view)?, dtype: view.dtype, strides: [0, 0, a, b, c, d] })
+        };
+        let command = command::Rotate {
+            dims: [1, 1, first, second, third, len],
+            pairs,
+            interleaved: op.interleaved,
+            input: operand(&x)?,
+            cosines: operand(&cosines)?,
+            sines: operand(&sines)?,
+            output: operand(&to)?,
+        };
+        self.emit(command, &[&x, &cosines, &sines, &to]);
+        if in_line { Ok(()) } else { self.copy(&to, &placed) }
+    }
+
     pub(super) fn unary(&mut self, node: &Node, kind: UnaryKind) -> Result<(), Error> {
         let (x, y) = (operand(node, 0)?, result(node)?);
         let dtype = self.meta(x)?.1;

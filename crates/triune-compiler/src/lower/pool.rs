@@ -66,10 +66,13 @@ impl Lowering<'_> {
     }
 
     pub(super) fn global_pool(&mut self, node: &Node, op: ops::GlobalPool) -> Result<(), Error> {
+        // Elements of a plane from which on its largest is found in less time where they lie.
+        const LARGE: usize = 256;
         let (x, y) = (operand(node, 0)?, result(node)?);
-        // Sums of integers have no order, and means of reals the same on planes. Of the largest ones +0 or −0 may come first.
-        let dtype = self.meta(x)?.1;
-        let either = dtype.is_quantized() || dtype == DType::F32 && op.kind != PoolKind::Max;
+        // Sums of integers have no order, and what reals become is the same on planes.
+        let (dims, dtype) = self.meta(x)?;
+        let is_large = dims.iter().skip(2).product::<usize>() >= LARGE;
+        let either = dtype.is_quantized() || dtype == DType::F32 && (op.kind != PoolKind::Max || is_large);
         let planes = if either { self.planes(node, x, y)? } else { None };
         let (input, output) = match planes {
             Some(planes) => planes,

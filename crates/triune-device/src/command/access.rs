@@ -114,6 +114,11 @@ pub(super) fn operand(operand: &Operand, dims: [u32; 6]) -> Access {
     strided(bytes(operand.dtype), dims, operand.strides)
 }
 
+/// Extents with another last one.
+pub(super) const fn with_last([a, b, c, d, e, _]: [u32; 6], last: u32) -> [u32; 6] {
+    [a, b, c, d, e, last]
+}
+
 /// A convolution's weights, which are of its input's type.
 pub(super) fn weights(input: &FeatureMap, output: &FeatureMap, window: &Window) -> Access {
     let [rows, columns] = window.kernel;

@@ -257,6 +257,19 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Command>, Error> {
     Ok(commands)
 }
 
+/// The words after a header, which must be as long as the command is and have no flags.
+pub(super) fn body(words: &[u32], tag: u32, length: usize, expected: usize) -> Result<&[u32], FieldError> {
+    if length != expected {
+        return Err(FieldError::new(format!("{length} words, the command has {expected}")).within("length"));
+    }
+    if tag >> 16 != 0 {
+        return Err(FieldError::new(format!("{:#06x}: reserved flags are set", tag >> 16)).within("flags"));
+    }
+    words.get(HEADER_WORDS..expected).ok_or_else(|| {
+        FieldError::new(format!("{expected} words, the stream has {} left", words.len())).within("length")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

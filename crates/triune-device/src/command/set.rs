@@ -10,9 +10,9 @@ use triune_tensor::{
 
 use super::access::{
     Access, Accessing, Elements, axis, batches, bytes, dense, gone, kept, operand, product, strided, table,
-    weights,
+    weights, with_last,
 };
-use super::codec::{Field, FieldError, HEADER_WORDS};
+use super::codec::{Field, FieldError, HEADER_WORDS, body};
 use super::table::{access_of, commands, optional, use_of};
 use super::types::{AddParams, Addr, Addressed, FeatureMap, Operand, Quant, RequantTarget, Window};
 
@@ -25,19 +25,6 @@ pub enum Use {
     Out,
     /// It reads what came with the program: weights, biases, multipliers, tables.
     Const,
-}
-
-/// The words after a header, which must be as long as the command is and have no flags.
-fn body(words: &[u32], tag: u32, length: usize, expected: usize) -> Result<&[u32], FieldError> {
-    if length != expected {
-        return Err(FieldError::new(format!("{length} words, the command has {expected}")).within("length"));
-    }
-    if tag >> 16 != 0 {
-        return Err(FieldError::new(format!("{:#06x}: reserved flags are set", tag >> 16)).within("flags"));
-    }
-    words.get(HEADER_WORDS..expected).ok_or_else(|| {
-        FieldError::new(format!("{expected} words, the stream has {} left", words.len())).within("length")
-    })
 }
 
 // A field in front of which `[in]`, `[out]` or `[const]` stands has an address: see `Use`. Behind it may stand how much lies there;
@@ -424,12 +411,12 @@ commands! {
         by_rows: bool,
     }
 
-    /// f32 to 8 bit or `i16`: clamp(rint(x / scale) + zero point) when halves go to even, clamp(round(x · f32(1/scale)) + zero
+    /// f32 to 8 or 16 bit: clamp(rint(x / scale) + zero point) when halves go to even, clamp(round(x · f32(1/scale)) + zero
     /// point) when they go away from zero.
     Quantize = 0x0040, "quantize", makes(|c| c.output) {
         /// Input, f32.
         [in] input: FeatureMap,
-        /// Output, `i8`, `u8` or `i16`, of the same extents.
+        /// Output, `i8`, `u8`, `i16` or `u16`, of the same extents.
         [out] output: FeatureMap,
         /// Meaning of the output.
         quant: Quant,
@@ -437,9 +424,9 @@ commands! {
         rounding: Rounding,
     }
 
-    /// 8 bit, `i16` or i32 to f32: f32(q − zero point)·scale.
+    /// 8 bit, 16 bit or i32 to f32: f32(q − zero point)·scale.
     Dequantize = 0x0041, "dequantize", makes(|c| c.output) {
-        /// Input, `i8`, `u8`, `i16` or `i32`.
+        /// Input, `i8`, `u8`, `i16`, `u16` or `i32`.
         [in] input: FeatureMap,
         /// Output, f32, of the same extents.
         [out] output: FeatureMap,
@@ -680,6 +667,25 @@ commands! {
         [in] b: Operand,
         /// Third operand.
         [in] c: Operand,
+        /// Result.
+        [out] output: Operand,
+    }
+
+    /// f32 rows whose first elements turn in pairs by angles: a pair (a, b) becomes a·cos − b·sin and b·cos + a·sin, every product,
+    /// difference and sum rounded; what stands behind the pairs of a row stays as it is.
+    Rotate = 0x0039, "rotate", makes(|c| c.dims) {
+        /// Extents, outermost first; unused ones are 1. The last is that of the rows, whose elements lie one after the other.
+        dims: [u32; 6],
+        /// Angles, and pairs of a row.
+        pairs: u32,
+        /// Whether a pair's elements are neighbours; else the second ones stand behind all first ones.
+        interleaved: bool,
+        /// Rows.
+        [in] input: Operand,
+        /// Cosines of the angles, which are the last extent.
+        [in; |c| operand(&c.cosines, with_last(c.dims, c.pairs))] cosines: Operand,
+        /// Sines of the angles.
+        [in; |c| operand(&c.sines, with_last(c.dims, c.pairs))] sines: Operand,
         /// Result.
         [out] output: Operand,
     }

@@ -524,11 +524,12 @@ fn amount(width: Width, vector: Option<VectorSpec>, command: &Command) -> Amount
         },
         // A product, and what is done with it.
         Command::FTriple(_) => Amount::elementwise(elements.saturating_mul(2)),
-        // Three passes: maximum, exponentials and their sum, division; both sums, differences times the inverse deviation, factors
+        // Two products and their sum; three passes: maximum, exponentials and their sum, division; both sums, differences times the inverse deviation, factors
         // and addends.
         Command::QSoftmax(_)
         | Command::FSoftmax(_)
         | Command::FLogSoftmax(_)
+        | Command::Rotate(_)
         | Command::QNorm(_)
         | Command::FNorm(_) => Amount::elementwise(elements.saturating_mul(3)),
         // Comparisons of a sort by merging.

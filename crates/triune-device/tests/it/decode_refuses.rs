@@ -5,8 +5,8 @@ use crate::common::{Bench, CONSTANTS, INPUT, OUTPUT, SCRATCH, input, operand, ou
 use crate::samples::{
     MAP, ONES, ZEROS, argreduce, binary, blend, constants, convert, copy, dequantize, fbinary, fconv, fill,
     flogsoftmax, fmatmul, fnorm, from, fsoftmax, ftriple, funary, gpool, imatmul, order, params, pool, put,
-    qadd, qconv, qmatmul, qmul, qnorm, qsoftmax, quantize, quantizeby, recurrence, reduce, resize, running,
-    select, table, tables, take, tmatmul, to, warp, weigh,
+    qadd, qconv, qmatmul, qmul, qnorm, qsoftmax, quantize, quantizeby, recurrence, reduce, resize, rotate,
+    running, select, table, tables, take, tmatmul, to, warp, weigh,
 };
 use triune_device::{
     Addr, Command, Error,
@@ -39,6 +39,7 @@ fn right() -> Vec<Command> {
         fsoftmax().into(),
         flogsoftmax().into(),
         ftriple().into(),
+        rotate().into(),
         resize().into(),
         warp().into(),
         recurrence().into(),
@@ -171,6 +172,10 @@ fn addresses() -> Vec<Row> {
         ftriple() => b.addr, "b";
         ftriple() => c.addr, "c";
         ftriple() => output.addr, "output";
+        rotate() => input.addr, "input";
+        rotate() => cosines.addr, "cosines";
+        rotate() => sines.addr, "sines";
+        rotate() => output.addr, "output";
         fsoftmax() => output, "output";
         resize() => input.addr, "input";
         resize() => output.addr, "output";
@@ -276,6 +281,7 @@ fn places() -> Vec<Row> {
         fsoftmax() => output, "output";
         flogsoftmax() => output, "output";
         ftriple() => output.addr, "output";
+        rotate() => output.addr, "output";
         resize() => output.addr, "output";
         warp() => output.addr, "output";
         recurrence() => output, "output";
@@ -565,6 +571,10 @@ fn own() -> Vec<Row> {
         (but(ftriple(), |c| c.then = BinaryKind::Sub), "then", "it can be add or mul"),
         (but(ftriple(), |c| c.c.dtype = I32), "c", "it can be float32"),
         (but(ftriple(), |c| c.output.strides[5] = 0), "dims", "output elements overlap"),
+        (but(rotate(), |c| c.pairs = 3), "dims", "more pairs than a row has"),
+        (but(rotate(), |c| c.sines.dtype = I32), "sines", "it can be float32"),
+        (but(rotate(), |c| c.output.strides[5] = 8), "output", "gaps between the elements of a row"),
+        (but(rotate(), |c| c.output.strides[4] = 8), "dims", "output elements overlap"),
         (but(qnorm(), |c| c.dtype = I16), "dtype", "it can be int8 or uint8"),
         (but(qnorm(), |c| c.dims[1] = 0), "input", "is 0"),
         (but(qnorm(), |c| c.input_quant.scale = 0.0), "input_quant.scale", "not above 0"),

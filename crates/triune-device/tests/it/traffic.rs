@@ -3,7 +3,7 @@
 use crate::samples::{
     ONES, ZEROS, argreduce, binary, convert, copy, dequantize, fbinary, fconv, fill, flogsoftmax, fmatmul,
     fnorm, fsoftmax, ftriple, funary, order, pool, put, qconv, qmatmul, qsoftmax, quantize, recurrence,
-    reduce, resize, select, table, tables, take, warp,
+    reduce, resize, rotate, select, table, tables, take, warp,
 };
 use triune_device::{
     Command, DeviceSpec,
@@ -51,6 +51,7 @@ fn bytes_of_each_command() {
         (fsoftmax().into(), 128, 128),
         (flogsoftmax().into(), 128, 128),
         (ftriple().into(), 3 * 128, 128),
+        (rotate().into(), 128 + 2 * 64, 128),
         (fnorm().into(), 128, 128),
         (FNorm { gamma: Some(ONES), ..fnorm() }.into(), 128 + 16, 128),
         (FNorm { gamma: Some(ONES), beta: Some(ZEROS), ..fnorm() }.into(), 128 + 16 + 16, 128),

@@ -18,6 +18,30 @@ pub struct Binary {
     pub epilogue: Epilogue,
 }
 
+/// Rows of rank 4 whose first elements turn in pairs by angles: a pair (a, b) becomes a·cos − b·sin and b·cos + a·sin; inputs x, cosines and
+/// sines, whose last axis has one for each pair, and whose others are those of x or 1. What stands behind the pairs stays as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rotate {
+    /// Whether a pair's elements are neighbours; else the second ones stand behind all first ones.
+    pub interleaved: bool,
+}
+
+impl Rotate {
+    pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let (x, cosines, sines) = (at.of_rank(0, 4)?, at.of_rank(1, 4)?, at.of_rank(2, 4)?);
+        let fits = (0..3).all(|axis| cosines.shape[axis] == 1 || cosines.shape[axis] == x.shape[axis]);
+        if !fits || cosines.shape != sines.shape || cosines.shape[3] > x.shape[3] / 2 {
+            return Err(at.wrong(format!("angles {} and {} for {}", cosines.shape, sines.shape, x.shape)));
+        }
+        if !x.dtype.is_float() || [cosines.dtype, sines.dtype] != [x.dtype; 2] {
+            return Err(
+                at.wrong(format!("inputs of types {}, {} and {}", x.dtype, cosines.dtype, sines.dtype))
+            );
+        }
+        at.like_input(x.shape)
+    }
+}
+
 impl From<BinaryKind> for Op {
     fn from(kind: BinaryKind) -> Self {
         Self::Binary(Binary::new(kind))

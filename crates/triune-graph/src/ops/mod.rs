@@ -33,7 +33,7 @@ pub use dynamic::{
     CondTake, Determinant, Hosted, Inverse, LinearAttention, NGramWeight, NGrams, Nms, NonMaxSuppression,
     NonZero, RoiAlign, SequenceOp, SingularValues, Unique,
 };
-pub use eltwise::Binary;
+pub use eltwise::{Binary, Rotate};
 pub use encoders::{CastMap, Dictionary, Entries, MapOp, OneHotEncoder};
 pub use gemm::{Gemm, IntegerMatMul, MatMul};
 pub use index::{GatherElements, GatherNd, Index, ScatterElements, ScatterNd, TopK, Where};
@@ -150,6 +150,8 @@ ops! {
     GlobalPool(GlobalPool) = (|op| if op.kind == PoolKind::Max { "GlobalMaxPool" } else { "GlobalAveragePool" }), (|_, at, _| GlobalPool::infer(at));
     /// Two operands, broadcast as numpy does.
     Binary(Binary) = (|op| op.kind.name());
+    /// Rows turned in pairs; inputs x, cosines, sines.
+    Rotate(Rotate) = "Rotate", (|_, at, _| Rotate::infer(at));
     /// One operand, element by element.
     Unary(Unary) = (|op| op.kind.name()), (|_, at, _| at.like_input(at.input(0)?.shape));
     /// Clamp to limits; inputs x, optional low, optional high.

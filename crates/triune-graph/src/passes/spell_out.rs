@@ -500,7 +500,7 @@ impl Site<'_, '_> {
     fn has_command(&self, node: &Node, dtype: DType) -> bool {
         let symmetric = |zero_point| dtype != DType::I32 || zero_point == 0;
         let params = self.rewriter.graph().border_params(node);
-        (dtype.holds_quantized() || dtype == DType::I32)
+        (dtype.holds_quantized() || matches!(dtype, DType::U16 | DType::I32))
             && params.is_some_and(|params| symmetric(params.zero_point))
     }
 

@@ -61,7 +61,7 @@ fn quantizers_are_spelled_out() {
     for (dtype, shape, points) in [
         (DType::I8, vec![3], vec![-1, 0, 5]),
         (DType::U8, vec![3], vec![128, 0, 255]),
-        (DType::U16, vec![], vec![40_000]),
+        (DType::U16, vec![3], vec![40_000, 0, 65_535]),
         (DType::I16, vec![3], vec![-7, 0, 7]),
     ] {
         for rounding in [Rounding::HalfToEven, Rounding::HalfAwayFromZero] {

@@ -102,15 +102,23 @@ pub(crate) unsafe fn words_avx2(src: *const u8, src_step: isize, dst: *mut u8, d
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(crate) unsafe fn columns_of_eight(src: *const u8, step: isize) -> [__m256; 8] {
-    macro_rules! pairs {
-        ($unpack:ident, $a:expr, $b:expr) => {
-            _mm256_castpd_ps($unpack(_mm256_castps_pd($a), _mm256_castps_pd($b)))
-        };
-    }
     let mut lines = [_mm256_setzero_ps(); 8];
     for (index, line) in lines.iter_mut().enumerate() {
         // SAFETY: a line of the caller's.
         *line = unsafe { _mm256_loadu_ps(src.offset(index as isize * step).cast()) };
+    }
+    columns_of_lines(lines)
+}
+
+/// The columns of eight lines of eight words.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(crate) fn columns_of_lines(lines: [__m256; 8]) -> [__m256; 8] {
+    macro_rules! pairs {
+        ($unpack:ident, $a:expr, $b:expr) => {
+            _mm256_castpd_ps($unpack(_mm256_castps_pd($a), _mm256_castps_pd($b)))
+        };
     }
     // Of four lines: element c % 4 in each half, which is that of c / 4.
     let mut fours = lines;

@@ -147,6 +147,8 @@ pub(crate) trait Reduce: Copy {
     const ANY_ORDER: bool = false;
     /// Whether each row of taps is summed by itself first: keeps the error of long f32 sums small.
     const BY_ROWS: bool = false;
+    /// Whether [`Reduce::add_rows`] makes the results of whole planes.
+    const BY_PLANES: bool = Self::BY_ROWS;
     fn start(&self) -> Self::Sum;
     fn add(&self, sum: Self::Sum, x: Self::In) -> Self::Sum;
     fn join(&self, sum: Self::Sum, row: Self::Sum) -> Self::Sum;
@@ -507,7 +509,7 @@ fn planes<R: Reduce + Sync>(
     R::Out: Send,
 {
     let Nhwc { n, h, w, .. } = out_map;
-    if R::BY_ROWS && window.is_whole(out_map) {
+    if R::BY_PLANES && window.is_whole(out_map) {
         let Nhwc { h, w: columns, stride_n, .. } = window.map;
         let shared = Shared::new(y);
         parallel::ranges(pool, n, GRAIN.div_ceil(h * columns), &|range| {

@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use super::{BLOCK, LANES, Reducible, Reduction, SHORT};
+use super::{BLOCK, LANES, ROWS, Reducible, Reduction, filled_up, halve, of_row};
 use crate::cancel::spans;
 use crate::dispatch::{Level, multiversion};
-use crate::parallel::Shared;
+use crate::eltwise::apart;
+use crate::parallel::{self, GRAIN, Shared};
 use crate::strided::RANK;
 use crate::{Error, Isa, Pool};
 
@@ -56,13 +57,43 @@ pub fn arg_reduce<T: Reducible, I: IndexType>(
         (false, false) => scan::<T, false, false>,
         (false, true) => scan::<T, false, true>,
     };
+    if let Some((count, len, step)) = nest.short_rows() {
+        // As sums of short rows are made, which see.
+        let beyond = x.len().checked_sub((len / LANES + 1) * LANES);
+        let several = beyond.map_or(0, |last| (last / step + 1).min(count));
+        let quickly: InRows<T> = match (largest, last) {
+            (true, false) => in_rows::<T, true, false>,
+            (true, true) => in_rows::<T, true, true>,
+            (false, false) => in_rows::<T, false, false>,
+            (false, true) => in_rows::<T, false, true>,
+        };
+        parallel::ranges(pool, count, GRAIN.div_ceil(len), &|range| {
+            for part in spans(range.len(), len) {
+                let rows = range.start + part.start..range.start + part.end;
+                // SAFETY: results of the nest, which lie side by side and inside of its span; ranges are disjoint.
+                let out = unsafe { shared.piece(rows.start, rows.len()) };
+                let mut places = [0; BLOCK];
+                for (block, out) in out.chunks_mut(BLOCK).enumerate() {
+                    let first = rows.start + block * BLOCK;
+                    let places = &mut places[..out.len()];
+                    let (quick, rest) = places.split_at_mut(several.clamp(first, first + out.len()) - first);
+                    quickly(level, len, step, &x[first * step..], quick);
+                    for (row, place) in (first + quick.len()..).zip(rest) {
+                        *place = place_of(level, largest, last, &x[row * step..][..len]) as u32;
+                    }
+                    for (&place, out) in places.iter().zip(out) {
+                        *out = I::of(place as usize);
+                    }
+                }
+            }
+        });
+        return Ok(());
+    }
     nest.each(pool, &|input, output, results| {
         let x = &x[input..];
         let mut places = [0; BLOCK];
         let places = &mut places[..results];
-        if results == 1 && stride == 1 && (LANES..=SHORT).contains(&len) {
-            places[0] = place_in_short(level, scan, [largest, last], &x[..len]);
-        } else if results == 1 && stride == 1 && len > LANES {
+        if results == 1 && stride == 1 && len > LANES {
             places[0] = place_of(level, largest, last, &x[..len]) as u32;
         } else {
             scan(level, x, len, stride, step, places);
@@ -99,19 +130,80 @@ fn place_of<T: Reducible>(level: Level, largest: bool, last: bool, x: &[T]) -> u
     index * GROUP + place.unwrap_or(0)
 }
 
-/// The same of a row that is short: of every so many elements by vectors, then of those.
-fn place_in_short<T: Reducible>(level: Level, scan: Scan<T>, [largest, last]: [bool; 2], x: &[T]) -> u32 {
-    let mut places = [0; LANES];
-    scan(level, x, x.len() / LANES, LANES, 1, &mut places);
-    let of_lanes = places.iter().enumerate().map(|(lane, &place)| place as usize * LANES + lane);
-    let rest = x.len() / LANES * LANES..x.len();
-    let better = |best: usize, own: usize| {
-        let (a, b) = (x[best], x[own]);
-        let is_first =
-            if beats(largest, b, a) { false } else { beats(largest, a, b) || (best < own) != last };
-        if is_first { best } else { own }
-    };
-    of_lanes.chain(rest).reduce(better).unwrap_or(0) as u32
+/// [`in_rows`], one of its forms.
+type InRows<T> = fn(Level, usize, usize, &[T], &mut [u32]);
+
+fn in_rows<T: Reducible, const LARGEST: bool, const LAST: bool>(
+    level: Level,
+    len: usize,
+    step: usize,
+    x: &[T],
+    places: &mut [u32],
+) {
+    places_in_rows(level, Way::<LARGEST, LAST>, level, len, step, x, places);
+}
+
+multiversion! {
+    /// Where the best elements of rows of `len` elements stand that lie `step` apart, at least [`LANES`] elements before the end of `x`
+    /// each: the values first, by steps that know no NaN.
+    #[expect(clippy::needless_bitwise_bool, reason = "a comparison that is skipped would be a branch")]
+    fn places_in_rows[T: Reducible, W: Search](
+        way: W, machine: Level, len: usize, step: usize, x: &[T], places: &mut [u32],
+    ) {
+        let (whole, rest) = (len / LANES, len % LANES);
+        let worst = if W::LARGEST { T::LOWEST } else { T::HIGHEST };
+        let far = if W::LAST { 0 } else { u32::MAX };
+        let is_own = of_row(rest);
+        let (mut bests, mut marks) = ([[worst; LANES]; ROWS], [[worst; LANES]; ROWS]);
+        let mut found = [[far; LANES]; ROWS];
+        // As in `fold_rows`, which see.
+        let (bests, marks, found) = std::hint::black_box((&mut bests, &mut marks, &mut found));
+        for (index, places) in places.chunks_mut(ROWS).enumerate() {
+            let x = &x[index * ROWS * step..];
+            let (bests, found) = (&mut bests[..places.len()], &mut found[..places.len()]);
+            for (row, (lanes, marks)) in bests.iter_mut().zip(&mut *marks).enumerate() {
+                let (chunks, _) = x[row * step..][..(whole + 1) * LANES].as_chunks::<LANES>();
+                let last = filled_up(&chunks[whole], &is_own, worst);
+                let (mut own, mut mark) = (last, last);
+                for chunk in &chunks[..whole] {
+                    for ((own, mark), &x) in own.iter_mut().zip(&mut mark).zip(chunk) {
+                        *own = way.better(*own, x);
+                        *mark = mark.marked(x);
+                    }
+                }
+                *lanes = own;
+                *marks = mark;
+                apart();
+            }
+            if marks.as_flattened().iter().fold(false, |any, mark| any | mark.is_nan()) {
+                for (row, place) in places.iter_mut().enumerate() {
+                    *place = place_of(machine, W::LARGEST, W::LAST, &x[row * step..][..len]) as u32;
+                }
+                continue;
+            }
+            halve!(bests, |a, b| way.better(a, b));
+            for (row, (lanes, best)) in found.iter_mut().zip(&*bests).enumerate() {
+                let (chunks, _) = x[row * step..][..(whole + 1) * LANES].as_chunks::<LANES>();
+                let (mut own, best) = ([far; LANES], best[0]);
+                for (index, chunk) in chunks[..whole].iter().enumerate() {
+                    for (lane, (own, &x)) in own.iter_mut().zip(chunk).enumerate() {
+                        let nearer = way.nearer(*own, (index * LANES + lane) as u32);
+                        *own = if x == best { nearer } else { *own };
+                    }
+                }
+                for (lane, ((own, &x), &is_own)) in own.iter_mut().zip(&chunks[whole]).zip(&is_own).enumerate() {
+                    let nearer = way.nearer(*own, (whole * LANES + lane) as u32);
+                    *own = if is_own & (x == best) { nearer } else { *own };
+                }
+                *lanes = own;
+                apart();
+            }
+            halve!(found, |a, b| way.nearer(a, b));
+            for (place, lanes) in places.iter_mut().zip(&*found) {
+                *place = lanes[0];
+            }
+        }
+    }
 }
 
 /// [`scan`], one of its forms.
@@ -189,14 +281,31 @@ fn scan<T: Reducible, const LARGEST: bool, const LAST: bool>(
 
 /// Which elements are looked for.
 trait Search: Copy {
+    /// Whether the largest.
+    const LARGEST: bool;
+    /// Whether the last of equal ones.
+    const LAST: bool;
     /// Whether an element takes the place of the best one before it.
     fn wins<T: Reducible>(self, own: T, best: T) -> bool;
+    /// The better one of two that are not NaN.
+    #[inline(always)]
+    fn better<T: Reducible>(self, best: T, own: T) -> T {
+        let wins = if Self::LARGEST { own > best } else { own < best };
+        if wins { own } else { best }
+    }
+    /// Which of two places of equal elements is looked for.
+    #[inline(always)]
+    fn nearer(self, a: u32, b: u32) -> u32 {
+        if Self::LAST { a.max(b) } else { a.min(b) }
+    }
 }
 
 #[derive(Clone, Copy)]
 struct Way<const LARGEST: bool, const LAST: bool>;
 
 impl<const LARGEST: bool, const LAST: bool> Search for Way<LARGEST, LAST> {
+    const LARGEST: bool = LARGEST;
+    const LAST: bool = LAST;
     #[inline(always)]
     fn wins<T: Reducible>(self, own: T, best: T) -> bool {
         if LAST { !beats(LARGEST, best, own) } else { beats(LARGEST, own, best) }

@@ -1,6 +1,7 @@
 //! Products of two matrices of bytes, normalization and blending of bytes: against their formulas in wide integers, with the same bits
 //! on every instruction set and number of threads.
 
+use crate::common::isas;
 use triune_kernels::{
     AxisShape, Isa, Nhwc, Pool, Q8, QMatMul, QMatMulSpec, QNorm, QNormSpec, QResize, Resize, ResizeSpec,
 };
@@ -188,27 +189,33 @@ fn blending() {
     let mut random = Random(3);
     for coordinates in [CoordinateMode::HalfPixel, CoordinateMode::AlignCorners, CoordinateMode::Asymmetric] {
         for (input, output) in [([3, 5], [7, 8]), ([4, 4], [2, 3]), ([1, 1], [3, 2]), ([5, 3], [5, 3])] {
-            let channels = 3;
-            let spec = ResizeSpec { mode: ResizeMode::Linear, coordinates, input, output, scales: None };
-            let resize = Resize::new(&spec).unwrap();
-            let [from, to] = [input, output].map(|[h, w]| Nhwc::dense(1, h, w, channels));
-            let x = random.bytes(input[0] * input[1] * channels);
-            let reals: Vec<f32> = x.iter().map(|&q| f32::from(q) - 100.0).collect();
-            let mut blended = vec![0.0; output[0] * output[1] * channels];
-            let pool = Pool::new(1);
-            resize.run_f32(Isa::Scalar, &reals, from, &mut blended, to, &pool).unwrap();
-            let quant = QResize {
-                input: q8(false, 100),
-                output: q8(true, -7),
-                factor: 0.7,
-                rounding: Rounding::HalfToEven,
-            };
-            for pool in pools() {
-                let mut y = vec![0; blended.len()];
-                resize.run_q8(quant, &x, from, &mut y, to, &pool).unwrap();
-                for (&got, real) in y.iter().zip(&blended) {
-                    let wanted = (real * 0.7 - 7.0).clamp(-128.0, 127.0);
-                    assert!((f32::from(got.cast_signed()) - wanted).abs() <= 0.63, "{got} {wanted}");
+            for channels in [3, 37] {
+                let spec = ResizeSpec { mode: ResizeMode::Linear, coordinates, input, output, scales: None };
+                let resize = Resize::new(&spec).unwrap();
+                let [from, to] = [input, output].map(|[h, w]| Nhwc::dense(1, h, w, channels));
+                let x = random.bytes(input[0] * input[1] * channels);
+                let reals: Vec<f32> = x.iter().map(|&q| f32::from(q) - 100.0).collect();
+                let mut blended = vec![0.0; output[0] * output[1] * channels];
+                let pool = Pool::new(1);
+                resize.run_f32(Isa::Scalar, &reals, from, &mut blended, to, &pool).unwrap();
+                for rounding in [Rounding::HalfToEven, Rounding::HalfAwayFromZero] {
+                    let quant =
+                        QResize { input: q8(false, 100), output: q8(true, -7), factor: 0.7, rounding };
+                    let mut first = None;
+                    for (isa, pool) in isas().into_iter().flat_map(|isa| pools().map(|pool| (isa, pool))) {
+                        let mut y = vec![0; blended.len()];
+                        resize.run_q8(isa, quant, &x, from, &mut y, to, &pool).unwrap();
+                        for (&got, real) in y.iter().zip(&blended) {
+                            let wanted = (real * 0.7 - 7.0).clamp(-128.0, 127.0);
+                            assert!((f32::from(got.cast_signed()) - wanted).abs() <= 0.63, "{got} {wanted}");
+                        }
+                        assert_eq!(
+                            *first.get_or_insert_with(|| y.clone()),
+                            y,
+                            "{rounding:?} on {}",
+                            isa.name()
+                        );
+                    }
                 }
             }
         }

@@ -21,6 +21,7 @@ mod refuses;
 mod refuses_lengths;
 mod refuses_products;
 mod resample;
+mod rotate;
 mod running;
 mod softmax_resize;
 mod tables;

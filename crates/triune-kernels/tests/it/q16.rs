@@ -2,10 +2,10 @@
 
 use crate::common::{gapped, indices};
 use triune_kernels::{
-    Broadcast, ConvGeometry, Error, Isa, Nhwc, Pool, Q16Conv, Q16ConvSpec, Q16Target, q16_add, q16_mul,
-    q16_table,
+    Broadcast, ConvGeometry, Error, Isa, Nhwc, Pool, Q16Conv, Q16ConvSpec, Q16Target, Word, q16_add,
+    q16_dequantize, q16_mul, q16_quantize, q16_table,
 };
-use triune_tensor::Rounding;
+use triune_tensor::{DType, QuantParams, Rounding};
 use triune_testing::Random;
 
 /// Extremes are as likely as all else.
@@ -300,4 +300,48 @@ fn halves_go_where_the_rounding_says() {
         q16_add([0.125, 0.125], target, &shape, &x, &x, &mut y, &pool).unwrap();
         assert_eq!(y, wanted);
     }
+}
+
+/// From reals and back by the rule of one number, halves, extremes and what is no number among them.
+fn border<W: Word>(dtype: DType, zero_points: [i32; 3]) {
+    let mut random = Random(16);
+    let mut x: Vec<f32> = (0..500).map(|_| (random.below(400_000) as f32 - 200_000.0) / 4.0).collect();
+    x.extend([
+        f32::NAN,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        1e30,
+        -1e30,
+        0.0,
+        -0.0,
+        0.499_999_97,
+        -0.499_999_97,
+    ]);
+    let map = Nhwc::dense(1, 1, x.len(), 1);
+    for (scale, zero_point) in [1.0, 0.5, 0.037].into_iter().zip(zero_points) {
+        let params = QuantParams { scale, zero_point };
+        for rounding in [Rounding::HalfToEven, Rounding::HalfAwayFromZero] {
+            let expected: Vec<i32> = x.iter().map(|&x| params.quantize_by(rounding, x, dtype)).collect();
+            let reals: Vec<f32> = expected.iter().map(|&q| params.dequantize(q)).collect();
+            for (isa, pool) in
+                Isa::available().flat_map(|isa| [1, 3].map(|threads| (isa, Pool::new(threads))))
+            {
+                let mut q = vec![W::of_bits(7); x.len()];
+                q16_quantize(isa, params, rounding, &x, map, &mut q, map, &pool).expect("integers");
+                assert!(
+                    q.iter().map(|q| q.widen()).eq(expected.iter().copied()),
+                    "{params:?} {rounding:?} {isa:?}"
+                );
+                let mut y = vec![0.0; x.len()];
+                q16_dequantize(isa, params, &q, map, &mut y, map, &pool).expect("reals");
+                assert_eq!(y, reals, "{params:?} {isa:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn border_of_reals() {
+    border::<i16>(DType::I16, [0, -32_768, 1234]);
+    border::<u16>(DType::U16, [0, 65_535, 32_768]);
 }

@@ -115,9 +115,9 @@ fn scales_and_zero_points() {
     refused(QSoftmax::new(3, 0.5, signed(128), 0.25), "zero point outside of its 8-bit type");
     let (map, pool) = (Nhwc::dense(1, 1, 1, 2), Pool::new(1));
     let round_trip = |params| {
-        let (mut q, mut x) = ([0; 2], [0.0; 2]);
-        q16_quantize(params, Rounding::HalfToEven, &[1.0, -1.0], map, &mut q, map, &pool)?;
-        q16_dequantize(params, &q, map, &mut x, map, &pool).map(|()| x)
+        let (mut q, mut x) = ([0_i16; 2], [0.0; 2]);
+        q16_quantize(Isa::Scalar, params, Rounding::HalfToEven, &[1.0, -1.0], map, &mut q, map, &pool)?;
+        q16_dequantize(Isa::Scalar, params, &q, map, &mut x, map, &pool).map(|()| x)
     };
     for zero_point in [-32_768, 0, 32_767] {
         assert!(round_trip(QuantParams { scale: 0.5, zero_point }).is_ok());
@@ -127,14 +127,14 @@ fn scales_and_zero_points() {
         let params = QuantParams { scale: 0.5, zero_point };
         refused(round_trip(params), "zero point outside of 16 bits");
         refused(
-            q16_dequantize(params, &[0; 2], map, &mut [0.0; 2], map, &pool),
+            q16_dequantize(Isa::Scalar, params, &[0_i16; 2], map, &mut [0.0; 2], map, &pool),
             "zero point outside of 16 bits",
         );
     }
     for scale in NONE {
         let params = QuantParams { scale, zero_point: 0 };
         refused(round_trip(params), POSITIVE);
-        refused(q16_dequantize(params, &[0; 2], map, &mut [0.0; 2], map, &pool), POSITIVE);
+        refused(q16_dequantize(Isa::Scalar, params, &[0_i16; 2], map, &mut [0.0; 2], map, &pool), POSITIVE);
     }
 }
 

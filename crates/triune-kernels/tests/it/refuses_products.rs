@@ -504,7 +504,8 @@ fn resampling_and_cells() {
     let words = "linear resampling is defined for f32 and bytes";
     refused(linear.run_nearest(&[0_u8; 6], from, &mut [0; 20], to, &pool), words);
     let quant = QResize { input: S8, output: S8, factor: 0.5, rounding: EVEN };
-    let bytes = |resize: &Resize, quant| resize.run_q8(quant, &[0; 6], from, &mut [0; 20], to, &pool);
+    let bytes =
+        |resize: &Resize, quant| resize.run_q8(Isa::Scalar, quant, &[0; 6], from, &mut [0; 20], to, &pool);
     assert_eq!(bytes(&linear, quant), Ok(()));
     refused(bytes(&nearest, quant), "bytes are blended by linear resampling only");
     for factor in NONE {

@@ -1,6 +1,6 @@
 //! Functions of two operands, and normalization.
 
-use triune_graph::ops::{BatchNormalization, Binary, BinaryKind};
+use triune_graph::ops::{BatchNormalization, Binary, BinaryKind, Rotate};
 use triune_tensor::DType;
 
 use super::{
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Data, Tensor,
-    tensor::{broadcast_flat, broadcast_shape, positions},
+    tensor::{broadcast_flat, broadcast_shape, flat, positions},
 };
 
 fn function(kind: BinaryKind, a: f64, b: f64) -> f64 {
@@ -97,6 +97,32 @@ fn answer<T: PartialOrd + Copy>(kind: BinaryKind, a: T, b: T) -> bool {
 }
 
 impl Step<'_> {
+    /// Each product and sum rounded to f32.
+    pub(super) fn rotate(&self, op: Rotate) -> Tensor {
+        let (x, cosines, sines) = (self.input(0), self.input(1), self.input(2));
+        let (reals, pairs) = (x.reals(), cosines.shape[3]);
+        let angles = [cosines.reals(), sines.reals()];
+        let turned = |mut at: Vec<usize>| {
+            let (own, place) = (reals[flat(&x.shape, &at)], at[3]);
+            if place >= 2 * pairs {
+                return own;
+            }
+            let (pair, other) = if op.interleaved {
+                (place / 2, place ^ 1)
+            } else {
+                (place % pairs, (place + pairs) % (2 * pairs))
+            };
+            at[3] = other;
+            let partner = reals[flat(&x.shape, &at)];
+            at[3] = pair;
+            let [cos, sin] = angles.each_ref().map(|angle| angle[broadcast_flat(&cosines.shape, &at)]);
+            let (own, partner) = ((own * cos) as f32, (partner * sin) as f32);
+            f64::from(if other > place { own - partner } else { own + partner })
+        };
+        let values: Vec<f64> = positions(&x.shape).map(turned).collect();
+        Tensor::of_floats(x.dtype(), &x.shape, &values)
+    }
+
     pub(super) fn binary(&self, op: &Binary) -> Tensor {
         let (a, b) = (self.input(0), self.input(1));
         let shape = broadcast_shape(&a.shape, &b.shape);

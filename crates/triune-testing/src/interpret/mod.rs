@@ -130,6 +130,7 @@ impl<'a> Step<'a> {
             Op::Pool(op) => self.pool(op),
             Op::GlobalPool(op) => self.global_pool(*op),
             Op::Binary(op) => self.binary(op),
+            Op::Rotate(op) => self.rotate(*op),
             Op::Unary(op) => self.unary(*op),
             Op::Clip(_) => self.clip(),
             Op::Table(op) => self.table(op),

@@ -1,6 +1,6 @@
 //! Element by element: additions, multiplications, functions, tables.
 
-use triune_kernels::{Broadcast, Nhwc, Q16Target, QMul, Then, Triple};
+use triune_kernels::{Broadcast, Nhwc, Q16Target, QMul, Rotation, Row, Then, Triple};
 use triune_tensor::{
     DType,
     function::{BinaryKind, UnaryKind},
@@ -221,6 +221,40 @@ impl Prepare for command::FTriple {
             triune_kernels::triple(isa, then, &shape, operands, elements_mut(write)?, pool)
         });
         checker.finish([a, b, c], &output, true, step)
+    }
+}
+
+impl Prepare for command::Rotate {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        let command::Rotate { dims, pairs, interleaved, input, cosines, sines, output } = self;
+        for (field, operand) in [("input", input), ("cosines", cosines), ("sines", sines), ("output", output)]
+        {
+            expect_dtype(field, operand.dtype, FLOAT)?;
+            if operand.strides[5] != size_of::<f32>() as u64 {
+                return bad(field, "has gaps between the elements of a row");
+            }
+        }
+        let [.., len] = *dims;
+        let mut angles = *dims;
+        angles[5] = *pairs;
+        let operands = [
+            checker.operand("input", input, *dims)?,
+            checker.operand("cosines", cosines, angles)?,
+            checker.operand("sines", sines, angles)?,
+        ];
+        let output = checker.operand("output", output, *dims)?;
+        let row = Row { len: len as usize, pairs: *pairs as usize, interleaved: *interleaved };
+        let [x, cosines, sines] = operands;
+        let strides = [output, x, cosines, sines].map(|operand| operand.element_strides());
+        let mut rows = dims.map(|dim| dim as usize);
+        rows[5] = 1;
+        let shape = Rotation::new(rows, row, strides).map_err(refused("dims"))?;
+        let isa = checker.isa;
+        let step = plain(move |[x, cosines, sines, ..], write, pool| {
+            let operands = [elements(x)?, elements(cosines)?, elements(sines)?];
+            triune_kernels::rotate(isa, &shape, operands, elements_mut(write)?, pool)
+        });
+        checker.finish(operands, &output, false, step)
     }
 }
 

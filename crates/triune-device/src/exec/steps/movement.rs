@@ -89,7 +89,7 @@ impl Prepare for command::Resize {
         let (dtype, isa) = (self.input.dtype, checker.isa);
         let step = plain(move |[x, ..], write, pool| {
             if let Some(blend) = blend {
-                return resize.run_q8(blend, x, from, write, to, pool);
+                return resize.run_q8(isa, blend, x, from, write, to, pool);
             }
             macro_rules! nearest {
                 ($type:ty) => {

@@ -13,7 +13,10 @@ use super::{EIGHT_BIT, FLOAT, Prepare, elements, elements_mut, expect_scale};
 use crate::command::{self, FieldError};
 
 /// What reals become.
-const INTEGERS: &[DType] = &[DType::I8, DType::U8, DType::I16];
+const INTEGERS: &[DType] = &[DType::I8, DType::U8, DType::I16, DType::U16];
+
+/// Those of 16 bits.
+const WORDS: [DType; 2] = [DType::I16, DType::U16];
 
 enum Kind {
     Quantize(Q8, Rounding),
@@ -27,9 +30,9 @@ impl Prepare for command::Quantize {
         expect_dtype("input", self.input.dtype, FLOAT)?;
         expect_dtype("output", self.output.dtype, INTEGERS)?;
         expect_scale("quant.scale", self.quant.scale)?;
-        if self.output.dtype == DType::I16 {
+        if WORDS.contains(&self.output.dtype) {
             let maps = maps(checker, &self.input, &self.output)?;
-            return q16(checker, Some(self.rounding), self.quant, maps);
+            return q16(checker, self.output.dtype, Some(self.rounding), self.quant, maps);
         }
         let encoding = q8("output", "quant.zero_point", self.output.dtype, self.quant.zero_point)?;
         let kind = Kind::Quantize(encoding, self.rounding);
@@ -63,9 +66,9 @@ impl Prepare for command::Dequantize {
     fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
         expect_dtype("output", self.output.dtype, FLOAT)?;
         expect_scale("quant.scale", self.quant.scale)?;
-        if self.input.dtype == DType::I16 {
+        if WORDS.contains(&self.input.dtype) {
             let maps = maps(checker, &self.input, &self.output)?;
-            return q16(checker, None, self.quant, maps);
+            return q16(checker, self.input.dtype, None, self.quant, maps);
         }
         let kind = if self.input.dtype == DType::I32 {
             if self.quant.zero_point != 0 {
@@ -126,23 +129,34 @@ fn convert(
 /// Between reals and integers of 16 bits: from reals with a rounding, else to reals.
 fn q16(
     checker: &Checker<'_>,
+    dtype: DType,
     rounding: Option<Rounding>,
     quant: command::Quant,
     [input, output]: [PlacedMap; 2],
 ) -> Result<Prepared> {
     let command::Quant { scale, zero_point } = quant;
-    if i16::try_from(zero_point).is_err() {
+    let (low, high) = dtype.int_range().unwrap_or_default();
+    if !(low..=high).contains(&zero_point.into()) {
         return Err(FieldError::new(format!("{zero_point} does not fit 16 bits")).within("quant.zero_point"));
     }
     let params = QuantParams { scale, zero_point };
     let (from, to) = (input.nhwc, output.nhwc);
-    let step = plain(move |[x, ..], write, pool| {
-        if let Some(rounding) = rounding {
-            let (x, y) = (elements(x)?, elements_mut(write)?);
-            return triune_kernels::q16_quantize(params, rounding, x, from, y, to, pool);
-        }
-        let (x, y) = (elements(x)?, elements_mut(write)?);
-        triune_kernels::q16_dequantize(params, x, from, y, to, pool)
-    });
-    checker.finish([input.placed], &output.placed, false, step)
+    let isa = checker.isa;
+    macro_rules! step {
+        ($word:ty) => {
+            plain(move |[x, ..], write, pool| {
+                if let Some(rounding) = rounding {
+                    let (x, y) = (elements(x)?, elements_mut::<$word>(write)?);
+                    return triune_kernels::q16_quantize(isa, params, rounding, x, from, y, to, pool);
+                }
+                let (x, y) = (elements::<$word>(x)?, elements_mut(write)?);
+                triune_kernels::q16_dequantize(isa, params, x, from, y, to, pool)
+            })
+        };
+    }
+    let reads = [input.placed];
+    if dtype == DType::U16 {
+        return checker.finish(reads, &output.placed, false, step!(u16));
+    }
+    checker.finish(reads, &output.placed, false, step!(i16))
 }

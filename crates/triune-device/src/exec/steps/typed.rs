@@ -92,7 +92,7 @@ impl Prepare for command::Binary {
 
 /// Whether a pair of types has a loop of its own; the others go by way of 64 bits, which keeps the program small.
 fn is_direct(from: DType, to: DType) -> bool {
-    use DType::{BF16, Bool, F16, F32, F64, I8, I32, I64, U8, U64};
+    use DType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U64};
     if from.is_storage() || to.is_storage() {
         return matches!(to, I64 | F32 | F64) || matches!(from, I64 | F32 | F64);
     }
@@ -102,7 +102,8 @@ fn is_direct(from: DType, to: DType) -> bool {
         || matches!((from, to), (U64, F16 | BF16 | F32 | F64))
         || matches!(
             (from, to),
-            (Bool | U8 | I8 | I32 | F16 | BF16, F32) | (F32, U8 | I8 | I32 | I64 | F16 | BF16)
+            (Bool | U8 | I8 | U16 | I16 | I32 | F16 | BF16, F32)
+                | (F32, Bool | U8 | I8 | U16 | I16 | I32 | I64 | F16 | BF16)
         )
 }
 
@@ -161,8 +162,8 @@ fn convert_direct(
         Bool: Truth => [I64: i64, F32: f32],
         U8: u8 => [I64: i64, F32: f32],
         I8: i8 => [I64: i64, F32: f32],
-        U16: u16 => [I64: i64],
-        I16: i16 => [I64: i64],
+        U16: u16 => [I64: i64, F32: f32],
+        I16: i16 => [I64: i64, F32: f32],
         U32: u32 => [I64: i64],
         I32: i32 => [I64: i64, F32: f32],
         U64: u64 => [I64: i64, F16: F16, BF16: BF16, F32: f32, F64: f64],
@@ -172,7 +173,9 @@ fn convert_direct(
         ],
         F16: F16 => [F64: f64],
         BF16: BF16 => [F32: f32, F64: f64],
-        F32: f32 => [U8: u8, I8: i8, I32: i32, I64: i64, BF16: BF16, F64: f64],
+        F32: f32 => [
+            Bool: Truth, U8: u8, I8: i8, U16: u16, I16: i16, I32: i32, I64: i64, BF16: BF16, F64: f64
+        ],
         F64: f64 => [
             Bool: Truth, U8: u8, I8: i8, U16: u16, I16: i16, U32: u32, I32: i32, U64: u64, I64: i64, F16: F16, BF16: BF16, F32: f32,
             F64: f64

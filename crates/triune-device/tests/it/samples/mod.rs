@@ -6,8 +6,8 @@ use triune_device::{
     command::{
         AddParams, ArgReduce, Binary, Convert, Copy, Dequantize, FBinary, FConv, FLogSoftmax, FMatMul, FNorm,
         FSoftmax, FTriple, FUnary, Fill, GlobalPool, IMatMul, Order, Pool, Put, QAdd, QConv, QMatMul, QMul,
-        QNorm, QSoftmax, Quantize, QuantizeBy, Recurrence, Reduce, RequantTarget, Resize, Running, Select,
-        TMatMul, Table, Tables, Take, Warp, Weigh,
+        QNorm, QSoftmax, Quantize, QuantizeBy, Recurrence, Reduce, RequantTarget, Resize, Rotate, Running,
+        Select, TMatMul, Table, Tables, Take, Warp, Weigh,
     },
 };
 use triune_tensor::{
@@ -212,6 +212,11 @@ pub(crate) fn fbinary() -> FBinary {
 pub(crate) fn ftriple() -> FTriple {
     let [a, b, c] = [from(DType::F32); 3];
     FTriple { dims: DIMS, then: BinaryKind::Add, a, b, c, output: to(DType::F32) }
+}
+
+pub(crate) fn rotate() -> Rotate {
+    let [input, cosines, sines] = [from(DType::F32); 3];
+    Rotate { dims: DIMS, pairs: 2, interleaved: false, input, cosines, sines, output: to(DType::F32) }
 }
 
 pub(crate) fn funary() -> FUnary {

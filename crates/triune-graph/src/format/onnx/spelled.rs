@@ -9,11 +9,11 @@ use crate::{
     constant::real_bytes,
     ops::{
         Binary, BinaryKind, Cast, Concat, Epilogue, Expand, Gather, GatherElements, Gemm, Identity,
-        Recurrence, Reshape, Slice, Unary, UnaryKind, Unsqueeze, Where,
+        Recurrence, Reshape, Rotate, Slice, Unary, UnaryKind, Unsqueeze, Where,
     },
 };
 
-/// The graph without gates and other functions that ONNX lacks, weighted sums and products with factors, with the axes of
+/// The graph without gates and other functions that ONNX lacks, weighted sums, turned rows and products with factors, with the axes of
 /// running sums as operands, and with recurrences that have the operands and results of ONNX's operators.
 pub(super) fn out(graph: &Graph) -> Cow<'_, Graph> {
     if !graph.nodes.iter().any(is_spelled_out) {
@@ -66,7 +66,7 @@ fn is_spelled_out(node: &Node) -> bool {
             Op::Binary(Binary { kind, epilogue }) => {
                 *kind == BinaryKind::NotEqual && epilogue.post_ops.is_empty()
             }
-            Op::Running(_) | Op::Weigh(_) | Op::Recurrence(_) => true,
+            Op::Running(_) | Op::Weigh(_) | Op::Rotate(_) | Op::Recurrence(_) => true,
             Op::IntegerMatMul(_) => node.inputs.get(4).copied().flatten().is_some(),
             _ => false,
         }
@@ -98,6 +98,12 @@ impl Steps<'_> {
                 self.last(self.node.op.clone(), &[Some(x), Some(axis)]);
             }
             (Op::Weigh(_), Some(x), _) => self.weigh(x),
+            (Op::Rotate(op), Some(x), _) => {
+                if self.rotate(x, *op).is_none() {
+                    // Without extents there is no operator for it.
+                    self.graph.nodes.push(self.node.clone());
+                }
+            }
             (Op::Recurrence(op), Some(x), _) => {
                 if self.recurrence(x, op).is_none() {
                     // Without extents there is no operator for it.
@@ -200,6 +206,50 @@ impl Steps<'_> {
             });
         }
         self.last(Op::Identity(Identity), &[total.or(Some(nothing))]);
+    }
+
+    /// x·(cos, cos) + (b, a)·(−sin, sin), and what stands behind the pairs.
+    fn rotate(&mut self, x: ValueId, op: Rotate) -> Option<()> {
+        let [cosines, sines] = [1, 2].map(|index| self.node.inputs.get(index).copied().flatten());
+        let (dtype, len) = (self.graph.value(x).dtype?, self.graph.value(x).fixed_shape()?[3]);
+        let pairs = self.graph.value(cosines?).fixed_shape()?[3];
+        // Of each element its pair's angle, the other of the pair, and whether it is the first.
+        let places: Vec<(usize, usize, bool)> = (0..2 * pairs)
+            .map(|at| {
+                if op.interleaved {
+                    (at / 2, at ^ 1, at % 2 == 0)
+                } else {
+                    (at % pairs, (at + pairs) % (2 * pairs), at < pairs)
+                }
+            })
+            .collect();
+        let picked = |steps: &mut Self, of: Option<ValueId>, places: Vec<usize>, what: &str| {
+            let places: Vec<i64> = places.into_iter().map(|at| at as i64).collect();
+            let places = Constant::from_i64(Shape::from([places.len()]), &places)?;
+            let places = steps.graph.add_constant(format!("{}:{what}", steps.node.name), places);
+            Some(steps.part(Op::Gather(Gather { axis: 3 }), &[of, Some(places)], dtype))
+        };
+        let angles: Vec<usize> = places.iter().map(|place| place.0).collect();
+        let own = picked(self, Some(x), (0..2 * pairs).collect(), "own")?;
+        let other = picked(self, Some(x), places.iter().map(|place| place.1).collect(), "other")?;
+        let cosines = picked(self, cosines, angles.clone(), "cosines")?;
+        let sines = picked(self, sines, angles, "sines")?;
+        let signs =
+            places.iter().flat_map(|place| real_bytes(if place.2 { -1.0 } else { 1.0 }, dtype).to_vec());
+        let signs = Constant::new(dtype, Shape::from([2 * pairs]), signs.collect::<Vec<u8>>())?;
+        let signs = self.graph.add_constant(format!("{}:signs", self.node.name), signs);
+        let sines = self.part(BinaryKind::Mul, &[Some(sines), Some(signs)], dtype);
+        let own = self.part(BinaryKind::Mul, &[Some(own), Some(cosines)], dtype);
+        let other = self.part(BinaryKind::Mul, &[Some(other), Some(sines)], dtype);
+        let turned = [Some(own), Some(other)];
+        if 2 * pairs == len {
+            self.last(BinaryKind::Add, &turned);
+            return Some(());
+        }
+        let turned = self.part(BinaryKind::Add, &turned, dtype);
+        let rest = picked(self, Some(x), (2 * pairs..len).collect(), "rest")?;
+        self.last(Op::Concat(Concat { axis: 3 }), &[Some(turned), Some(rest)]);
+        Some(())
     }
 
     /// ONNX's recurrent operator, which multiplies inputs and weights itself: those of the product in front where that is of known

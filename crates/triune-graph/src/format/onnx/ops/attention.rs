@@ -6,7 +6,9 @@ use super::{DEFAULT_DOMAIN, Form, Meaning, NodeReader, Operator, Signature, oper
 use crate::{
     Error, Op, ValueId,
     functions::Scope,
-    ops::{AutoPad, BinaryKind, Body, Conv, Epilogue, LinearAttention, ReduceKind, Softmax, UnaryKind},
+    ops::{
+        AutoPad, BinaryKind, Body, Conv, Epilogue, LinearAttention, ReduceKind, Rotate, Softmax, UnaryKind,
+    },
 };
 
 /// The attributes of attention.
@@ -363,6 +365,13 @@ pub(super) fn turned(
     let width = 2 * half;
     if width > shape[3] {
         return Err(f.wrong(format!("{width} elements of {} in pairs", shape[3])));
+    }
+    if half == 0 {
+        return Ok(x);
+    }
+    // Of bfloat16 every step is rounded.
+    if matches!(f.dtype(x), DType::F32 | DType::F16) {
+        return f.op(Op::Rotate(Rotate { interleaved }), &[x, cos, sin]);
     }
     let own = f.slice(x, 3, 0, width as i64)?;
     let result = if interleaved {

@@ -642,16 +642,20 @@ fn rotary_embedding(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
             if width != 0 && width != 2 * pairs {
                 return Err(f.wrong(format!("{width} elements turn by {pairs} angles")));
             }
-            let x = match *whole {
-                [_, _, _, _] => x,
-                [_, _, all] if pairs > 0 => {
+            // Heads stand before places, or behind them; the angles follow.
+            let (x, places, head_axis) = match *whole {
+                [_, _, places, _] => (x, places, 1),
+                [batch, places, all] if pairs > 0 => {
                     // Without a number, all elements of a head turn.
-                    let heads = if heads > 0 { heads } else { all / (2 * pairs) };
-                    by_head(f, x, heads.max(1))?
+                    let heads = if heads > 0 { heads } else { all / (2 * pairs) }.max(1);
+                    if !all.is_multiple_of(heads) {
+                        return Err(f.wrong(format!("operand {whole} in {heads} heads")));
+                    }
+                    (f.reshape(x, &[batch, places, heads, all / heads])?, places, 2)
                 }
                 _ => return Err(f.wrong(format!("operand {whole} by angles {}", f.shape(cos)))),
             };
-            let &[batch, _, places, _] = &*f.shape(x) else { return Err(f.wrong("operand by head")) };
+            let batch = whole[0];
             let at = if f.shape(at).elements() == Some(1) && batch * places != 1 {
                 let row = f.places(places, 0)?;
                 let at = f.reshape(at, &[1])?;
@@ -664,10 +668,12 @@ fn rotary_embedding(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
             let mut angles = [cos, sin];
             for angle in &mut angles {
                 let taken = f.gather(*angle, 0, at)?;
-                *angle = f.reshape(taken, &[rows, 1, places, pairs])?;
+                let mut dims = [rows, places, places, pairs];
+                dims[head_axis] = 1;
+                *angle = f.reshape(taken, &dims)?;
             }
             let y = turned(f, x, angles, interleaved)?;
-            if whole.rank() == 4 { Ok(y) } else { places_first(f, y) }
+            f.reshape(y, &whole)
         })
         .into())
 }

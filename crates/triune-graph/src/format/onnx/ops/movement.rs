@@ -136,6 +136,19 @@ fn bordered(f: &mut Scope<'_, '_>, around: Around) -> Result<ValueId, Error> {
         if extent == 0 && before + behind > 0 {
             return Err(f.wrong(format!("axis {axis} has no elements to repeat")));
         }
+        if matches!(around, Around::Wrap) && before <= extent && behind <= extent {
+            // What is repeated lies together.
+            let own = f.slice(x, axis, first, end)?;
+            let mut parts = vec![own];
+            if before > 0 {
+                parts.insert(0, f.slice(own, axis, extent - before, extent)?);
+            }
+            if behind > 0 {
+                parts.push(f.slice(own, axis, 0, behind)?);
+            }
+            x = f.concat(&parts, axis)?;
+            continue;
+        }
         let places: Vec<i64> =
             (-before..extent + behind).map(|at| first + around.place(at, extent)).collect();
         let places = f.list(&places);

@@ -6,7 +6,7 @@ use triune_tensor::DType;
 use super::{Form, MANY, Meaning, NodeReader, Operator, Read, Signature, conv, operators, pool};
 use crate::{
     Error, Op, ValueId,
-    functions::Scope,
+    functions::{Scope, exact},
     ops::{
         BinaryKind, DequantizeLinear, Epilogue, Gemm, GlobalPool, QuantizeLinear, Softmax, Transpose,
         UnaryKind,
@@ -174,12 +174,38 @@ fn average_pool(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     between(node, &[(0, [all[1], all[2]], 1)], [at(3), at(4)], dtype, pool::average_pool)
 }
 
+/// The sums of 32 bits of [`gemm`] by α and the scales of both, where there is a command for the product.
+fn exact_gemm(f: &mut Scope<'_, '_>, alpha: f32, transposed: [bool; 2]) -> Result<Option<ValueId>, Error> {
+    let mut operands = [f.input(0)?, f.input(3)?];
+    for (operand, transposed) in operands.iter_mut().zip(transposed) {
+        if f.rank(*operand) != 2 {
+            return Ok(None);
+        }
+        if transposed {
+            *operand = f.transpose(*operand, &[1, 0])?;
+        }
+    }
+    let scale = f.mul(f.input(1)?, f.input(4)?)?;
+    let scale = if alpha == 1.0 { scale } else { f.mul_number(scale, f64::from(alpha))? };
+    let zeros = [f.get(2), f.get(5)];
+    let Some(c) = f.get(6) else { return exact::of_bytes(f, operands, zeros, Some(scale)) };
+    let Some(sums) = exact::of_bytes(f, operands, zeros, None)? else { return Ok(None) };
+    let sums = f.add(sums, c)?;
+    let sums = f.cast(sums, DType::F32)?;
+    f.mul(sums, scale).map(Some)
+}
+
 /// α·A·B + C, C in 32 bits; without a scale of the result reals.
 fn gemm(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let alpha = node.float("alpha", 1.0)?;
     let (trans_a, trans_b) = (node.flag("transA")?, node.flag("transB")?);
     Ok(node
         .function(move |f| {
+            if f.get(7).is_none()
+                && let Some(y) = exact_gemm(f, alpha, [trans_a, trans_b])?
+            {
+                return Ok(y);
+            }
             let (a, b) = (dequantized(f, 0, 1)?, dequantized(f, 3, isize::from(!trans_b))?);
             let mut operands = vec![Some(a), Some(b)];
             if let Some(c) = f.get(6) {
