@@ -260,7 +260,9 @@ def layouts() -> Iterator[Case]:
     yield case("Slice", reals(1, 256, 300), ints(-1), ints(-1000), ints(2), ints(-1), known=(1, 2, 3, 4))
     for mode in ("constant", "reflect", "edge"):
         yield case("Pad", reals(1, 64, 80, 80), ints(0, 0, 1, 1, 0, 0, 1, 1), known=(1,), title=mode, mode=mode)
-    yield case("Pad", reals(1, 64, 80, 80), ints(0, 0, 1, 1, 0, 0, 1, 1), known=(1,), version=19, title="wrap", mode="wrap")
+    yield case(
+        "Pad", reals(1, 64, 80, 80), ints(0, 0, 1, 1, 0, 0, 1, 1), known=(1,), version=19, title="wrap", mode="wrap"
+    )
     yield case("Expand", reals(1, 1, 128, 64), ints(1, 16, 128, 64), known=(1,))
     yield case("Tile", reals(1, 64, 64), ints(4, 2, 3), known=(1,))
     yield case("DepthToSpace", reals(1, 256, 40, 40), blocksize=2)

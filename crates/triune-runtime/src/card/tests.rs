@@ -285,14 +285,14 @@ fn cores_are_named_one_by_one_or_from_one_to_another() {
 fn a_holder_without_a_name_is_unknown() {
     let directory = tempfile::tempdir().unwrap();
     let card = first(&cards("pcie", directory.path()));
-    fs::write(card.path("1"), "a longer text than this process has by far, of a process that is gone")
+    fs::write(card.path("1.holder"), "a longer text than this process has by far, of a process that is gone")
         .unwrap();
     let held = card.reserve(2).unwrap();
-    let me = fs::read_to_string(card.path("0")).unwrap();
+    let me = fs::read_to_string(card.path("0.holder")).unwrap();
     assert!(me.ends_with(&format!(":{}", std::process::id())), "{me}");
-    assert_eq!(fs::read_to_string(card.path("1")).unwrap(), me);
-    fs::write(card.path("1"), " \n").unwrap();
-    fs::write(card.path("0"), [0xff, 0xfe]).unwrap();
+    assert_eq!(fs::read_to_string(card.path("1.holder")).unwrap(), me);
+    fs::write(card.path("1.holder"), " \n").unwrap();
+    fs::write(card.path("0.holder"), [0xff, 0xfe]).unwrap();
     let users = card.users().unwrap();
     let users: Vec<_> = users.iter().map(|user| (user.sub_device, user.holder.as_str())).collect();
     assert_eq!(users, [(0, "unknown"), (1, "unknown")]);
