@@ -247,9 +247,10 @@ def test_pages_and_lines_are_short_and_safe() -> None:
 def test_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "triune"):
         triune.Session(DIGITS_INT8).prepare({"image": (5, 1, 8, 8)})
-    assert [record.name for record in caplog.records] == ["triune.session"] * 2
-    assert "digits_int8.onnx" in caplog.messages[0]
-    assert "planned for [[5, 1, 8, 8]]" in caplog.messages[1]
+    assert [record.name for record in caplog.records] == ["triune.session"] * 3
+    assert "39 operators, " in caplog.messages[0]
+    assert "digits_int8.onnx" in caplog.messages[1]
+    assert "planned for image (5, 1, 8, 8) on host" in caplog.messages[2]
 
 
 def compute(session: triune.Session, images: npt.NDArray[np.float32]) -> npt.NDArray[Any]:

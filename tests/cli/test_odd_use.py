@@ -147,7 +147,7 @@ def test_clocks_are_clocks(package: Path, clock: int) -> None:
 def test_what_only_calibration_heeds_is_not_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["compile", str(DIGITS_INT8), "-o", str(tmp_path / "out"), "--keep-float", "no such node"]
     assert main(arguments) == 1
-    assert "there are no samples to calibrate with" in capsys.readouterr().err
+    assert "there are none to calibrate with" in capsys.readouterr().err
     with pytest.raises(ArgumentError, match="no samples to calibrate with"):
         triune.compile(
             DIGITS_INT8, target="metis", output=tmp_path / "out", quantization=QuantizationOptions(equalize=False)
