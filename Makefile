@@ -41,7 +41,7 @@ $(DEV): pyproject.toml | $(BIN)/python
 # Every twentieth crate is named while they are compiled; the whole log is shown if that fails.
 $(NATIVE): $(TOOLS) $(RUST)
 	@echo "building the native module (some minutes the first time)"
-	@env -u CONDA_PREFIX VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release 2>&1 | tee $(VENV)/build.log \
+	@env -u CONDA_PREFIX VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --group build 2>&1 | tee $(VENV)/build.log \
 		| awk '/^ *Compiling / && ++n % 20 == 0 { print "  " n " crates, now " $$2; fflush() }' \
 		|| { cat $(VENV)/build.log >&2; exit 1; }
 	@touch $@
