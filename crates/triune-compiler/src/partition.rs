@@ -99,6 +99,7 @@ pub fn partition(image: &Graph, model: &Graph) -> Result<Core, Error> {
         kept.extend(later.map(|(index, _)| NodeId(index)));
     };
     let report = Report::new(&prepared, &stages, &crossings, &kept, false);
+    report.tell();
     let before = cut.preprocess(&names, crossings.given)?;
     let on_device = prepared.nodes.iter().zip(&stages).filter(|(_, stage)| is_device(**stage));
     let computed = on_device.map(|(node, _)| node.name.as_str()).collect();
@@ -314,7 +315,7 @@ pub fn parts(prepared: &Graph, int16: bool) -> Result<Option<Parts>, Error> {
     }
     let crossings = Crossings::new(prepared, &stages);
     if log::log_enabled!(target: "triune::compile", log::Level::Debug) {
-        Report::new(prepared, &stages, &crossings, &HashSet::new(), int16);
+        Report::new(prepared, &stages, &crossings, &HashSet::new(), int16).tell();
     }
     check_count(&crossings.inputs, &crossings.outputs, 1)?;
     let count = crossings.pauses.len() + 2;

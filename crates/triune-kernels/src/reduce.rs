@@ -141,6 +141,30 @@ impl Reduction {
         rows.then_some((self.kept.inner(), len, step))
     }
 
+    /// Calls `f` with rows and their results if [`Self::short_rows`] are what there is: first those that end at least [`LANES`] elements
+    /// before the end of so many elements, then the last ones, behind which too little lies. Says whether they are.
+    fn each_short_rows<O: Send>(
+        &self,
+        elements: usize,
+        out: &Shared<'_, O>,
+        pool: &Pool,
+        f: &EachRows<'_, O>,
+    ) -> bool {
+        let Some((count, len, step)) = self.short_rows() else { return false };
+        let beyond = elements.checked_sub((len / LANES + 1) * LANES);
+        let several = beyond.map_or(0, |last| (last / step + 1).min(count));
+        parallel::ranges(pool, count, GRAIN.div_ceil(len), &|range| {
+            for part in spans(range.len(), len) {
+                let (first, end) = (range.start + part.start, range.start + part.end);
+                // SAFETY: results of the nest, which lie side by side and inside of its span; ranges are disjoint.
+                let out = unsafe { out.piece(first, end - first) };
+                let (out, rest) = out.split_at_mut(several.clamp(first, end) - first);
+                f(Rows { first, len, step }, out, rest);
+            }
+        });
+        true
+    }
+
     fn check<T, O>(&self, x: &[T], out: &[O]) -> Result<(), Error> {
         Error::check_len("input", x.len(), self.input_span)?;
         Error::check_len("output", out.len(), usize::try_from(self.kept.span[0][1]).unwrap_or(usize::MAX))
@@ -524,6 +548,20 @@ multiversion! {
     }
 }
 
+/// Rows one after the other.
+#[derive(Clone, Copy)]
+struct Rows {
+    /// The first one's number.
+    first: usize,
+    /// Elements of each.
+    len: usize,
+    /// Elements from one to the next.
+    step: usize,
+}
+
+/// Makes the results of some rows; those of the last ones, behind which too little lies, apart.
+type EachRows<'f, O> = dyn Fn(Rows, &mut [O], &mut [O]) + Sync + 'f;
+
 /// Elements of rows that are gathered several in a call.
 const SHORT: usize = 256;
 
@@ -660,23 +698,13 @@ fn run<T: Reducible, F: Fold<T>>(isa: Isa, fold: F, nest: &Reduction, x: &[T], o
     let shared = Shared::new(out);
     let out_step = nest.kept.inner_strides()[0] as usize;
     let vertical = nest.is_vertical();
-    if let Some((count, len, step)) = nest.short_rows() {
-        // The last ones, behind which too little lies, by themselves.
-        let beyond = x.len().checked_sub((len / LANES + 1) * LANES);
-        let several = beyond.map_or(0, |last| (last / step + 1).min(count));
-        parallel::ranges(pool, count, GRAIN.div_ceil(len), &|range| {
-            for part in spans(range.len(), len) {
-                let rows = range.start + part.start..range.start + part.end;
-                let first = rows.start;
-                // SAFETY: results of the nest, which lie side by side and inside of its span; ranges are disjoint.
-                let out = unsafe { shared.piece(first, rows.len()) };
-                let (out, rest) = out.split_at_mut(several.clamp(first, rows.end) - first);
-                fold_rows(level, fold, len, step, &x[first * step..], out);
-                for (row, out) in rows.skip(out.len()).zip(rest) {
-                    *out = fold_one(level, fold, nest, &x[row * step..]);
-                }
-            }
-        });
+    let short = nest.each_short_rows(x.len(), &shared, pool, &|Rows { first, len, step }, out, rest| {
+        fold_rows(level, fold, len, step, &x[first * step..], out);
+        for (row, out) in (first + out.len()..).zip(rest) {
+            *out = fold_one(level, fold, nest, &x[row * step..]);
+        }
+    });
+    if short {
         return;
     }
     nest.each(pool, &|input, output, results| {

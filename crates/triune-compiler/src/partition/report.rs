@@ -79,6 +79,13 @@ pub struct Given {
 }
 
 impl Report {
+    /// Logs what stays on the host.
+    pub fn tell(&self) {
+        for Stayed { node, op, reason, .. } in &self.stayed {
+            log::debug!(target: "triune::compile", "'{}' ({op}) stays on the host: {reason}", Name(node));
+        }
+    }
+
     /// That of a prepared graph whose nodes have these stages; those of `kept` stayed for what crosses has no name in the model.
     pub fn new(
         prepared: &Graph,
@@ -126,9 +133,6 @@ impl Report {
                 }
                 None => report.stayed.push(Stayed { node: name.into(), op: op.into(), macs: own, reason }),
             }
-        }
-        for Stayed { node, op, reason, .. } in &report.stayed {
-            log::debug!(target: "triune::compile", "'{}' ({op}) stays on the host: {reason}", Name(node));
         }
         let bytes = |id: ValueId| {
             let value = prepared.value(id);

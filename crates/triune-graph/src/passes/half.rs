@@ -12,13 +12,6 @@ use crate::{Error, Graph, Node, Op, Provenance, Value, ValueId, infer::infer, op
 /// that only move elements of those. Between two operators that compute, values of f16 keep f32's precision, moved or not; those of
 /// bf16, whose 8 bits tell, are rounded behind each. Needs a bound graph; types are inferred before and after.
 pub fn widen_half(graph: &mut Graph) -> Result<bool, Error> {
-    let is_half = |value: &Value| value.dtype.is_some_and(DType::is_half) || half_constant(value);
-    if !graph.values.iter().any(is_half) {
-        // Casts may bring it in later on.
-        if !graph.nodes.iter().any(makes_half) {
-            return Ok(false);
-        }
-    }
     infer(graph)?;
     widen_inferred(graph)
 }
@@ -73,20 +66,6 @@ pub(super) fn widen_inferred(graph: &mut Graph) -> Result<bool, Error> {
     super::dead_code(graph)?;
     infer(graph)?;
     Ok(true)
-}
-
-fn half_constant(value: &Value) -> bool {
-    value.constant.as_ref().is_some_and(|constant| constant.dtype().is_half())
-}
-
-fn makes_half(node: &Node) -> bool {
-    match &node.op {
-        Op::Cast(op) => op.to.is_half(),
-        Op::ConstantOfShape(op) => op.value.dtype().is_half(),
-        // What it is made of shows when shapes are inferred.
-        Op::Function(_) => true,
-        _ => false,
-    }
 }
 
 /// An f32 value for the same elements.

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use super::{BLOCK, LANES, ROWS, Reducible, Reduction, filled_up, halve, of_row};
+use super::{BLOCK, LANES, ROWS, Reducible, Reduction, Rows, filled_up, halve, of_row};
 use crate::cancel::spans;
 use crate::dispatch::{Level, multiversion};
 use crate::eltwise::apart;
-use crate::parallel::{self, GRAIN, Shared};
+use crate::parallel::Shared;
 use crate::strided::RANK;
 use crate::{Error, Isa, Pool};
 
@@ -57,36 +57,26 @@ pub fn arg_reduce<T: Reducible, I: IndexType>(
         (false, false) => scan::<T, false, false>,
         (false, true) => scan::<T, false, true>,
     };
-    if let Some((count, len, step)) = nest.short_rows() {
-        // As sums of short rows are made, which see.
-        let beyond = x.len().checked_sub((len / LANES + 1) * LANES);
-        let several = beyond.map_or(0, |last| (last / step + 1).min(count));
-        let quickly: InRows<T> = match (largest, last) {
-            (true, false) => in_rows::<T, true, false>,
-            (true, true) => in_rows::<T, true, true>,
-            (false, false) => in_rows::<T, false, false>,
-            (false, true) => in_rows::<T, false, true>,
-        };
-        parallel::ranges(pool, count, GRAIN.div_ceil(len), &|range| {
-            for part in spans(range.len(), len) {
-                let rows = range.start + part.start..range.start + part.end;
-                // SAFETY: results of the nest, which lie side by side and inside of its span; ranges are disjoint.
-                let out = unsafe { shared.piece(rows.start, rows.len()) };
-                let mut places = [0; BLOCK];
-                for (block, out) in out.chunks_mut(BLOCK).enumerate() {
-                    let first = rows.start + block * BLOCK;
-                    let places = &mut places[..out.len()];
-                    let (quick, rest) = places.split_at_mut(several.clamp(first, first + out.len()) - first);
-                    quickly(level, len, step, &x[first * step..], quick);
-                    for (row, place) in (first + quick.len()..).zip(rest) {
-                        *place = place_of(level, largest, last, &x[row * step..][..len]) as u32;
-                    }
-                    for (&place, out) in places.iter().zip(out) {
-                        *out = I::of(place as usize);
-                    }
-                }
+    let quickly: InRows<T> = match (largest, last) {
+        (true, false) => in_rows::<T, true, false>,
+        (true, true) => in_rows::<T, true, true>,
+        (false, false) => in_rows::<T, false, false>,
+        (false, true) => in_rows::<T, false, true>,
+    };
+    let short = nest.each_short_rows(x.len(), &shared, pool, &|Rows { first, len, step }, out, rest| {
+        let mut places = [0; BLOCK];
+        for (block, out) in out.chunks_mut(BLOCK).enumerate() {
+            let places = &mut places[..out.len()];
+            quickly(level, len, step, &x[(first + block * BLOCK) * step..], places);
+            for (&place, out) in places.iter().zip(out) {
+                *out = I::of(place as usize);
             }
-        });
+        }
+        for (row, out) in (first + out.len()..).zip(rest) {
+            *out = I::of(place_of(level, largest, last, &x[row * step..][..len]));
+        }
+    });
+    if short {
         return Ok(());
     }
     nest.each(pool, &|input, output, results| {
