@@ -275,7 +275,7 @@ FLOATS = [
 FLOATS = [case._replace(tolerance=3e-6) for case in FLOATS]
 
 
-def few_bits(bits: int, columns: int, block: int, points: str, *, bias: bool = False) -> Case:
+def few_bits(bits: int, columns: int, block: int, points: str, *, bias: bool = False, level: int = 0) -> Case:
     """Return a product with a matrix in blocks of few bits."""
     rows, blocks = 6, -(-columns // block)
     packed = ints(np.uint8, rows, blocks, block * bits // 8)
@@ -287,7 +287,7 @@ def few_bits(bits: int, columns: int, block: int, points: str, *, bias: bool = F
         operands += [None]
     if bias:
         operands += [None, reals(rows)]
-    attributes = {"N": rows, "K": columns, "bits": bits, "block_size": block}
+    attributes = {"N": rows, "K": columns, "bits": bits, "block_size": block, "accuracy_level": level}
     return Case("MatMulNBits", MICROSOFT, operands, attributes, tolerance=3e-6)
 
 
@@ -296,6 +296,10 @@ FEW_BITS = [
     few_bits(4, 96, 32, "bytes"),
     few_bits(4, 80, 32, "bytes", bias=True),
     few_bits(8, 64, 32, "bytes"),
+    # Rows become bytes, in either runtime.
+    few_bits(4, 64, 16, "", level=4),
+    few_bits(4, 300, 128, "bytes", bias=True, level=4),
+    few_bits(8, 100, 32, "bytes", level=4),
 ]
 
 

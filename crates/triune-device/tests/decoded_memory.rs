@@ -14,10 +14,10 @@ use common::{Bench, CONSTANTS, Constants, INPUT, OUTPUT, input, operand, output,
 use triune_device::{
     Addr, Command, Decoded,
     command::{
-        self, AddParams, ArgReduce, Convert, Dequantize, FBinary, FConv, FLogSoftmax, FMatMul, FNorm,
-        FSoftmax, FTriple, FUnary, Fill, GlobalPool, IMatMul, Opcode, Order, Pool, Put, QAdd, QConv, QMatMul,
-        QMul, QNorm, QSoftmax, Quantize, QuantizeBy, Recurrence, Reduce, RequantTarget, Resize, Rotate,
-        Running, Select, TMatMul, Table, Tables, Take, Warp, Weigh,
+        self, AddParams, ArgReduce, BlockMatMul, Convert, Dequantize, FBinary, FConv, FLogSoftmax, FMatMul,
+        FNorm, FSoftmax, FTriple, FUnary, Fill, GlobalPool, IMatMul, Opcode, Order, Pool, Put, QAdd, QConv,
+        QMatMul, QMul, QNorm, QSoftmax, Quantize, QuantizeBy, Recurrence, Reduce, RequantTarget, Resize,
+        Rotate, Running, Select, TMatMul, Table, Tables, Take, Warp, Weigh,
     },
 };
 use triune_kernels::Isa;
@@ -57,7 +57,7 @@ const DIMS: [u32; 6] = [1, 1, 1, 1, 4, 4];
 const MAP: [u32; 4] = [1, 2, 2, 4];
 const FUNCTION: UnaryKind = UnaryKind::Sigmoid;
 /// Those that pack weights keep these besides, in forms that are counted by the weights' own bytes.
-const WEIGHTS: [&str; 2] = ["qconv", "fconv"];
+const WEIGHTS: [&str; 3] = ["qconv", "fconv", "blockmatmul"];
 
 /// A kind of command by name, and one of it.
 type Kind = (&'static str, fn() -> Command);
@@ -360,6 +360,20 @@ fn kinds() -> Vec<Kind> {
         ("order", || {
             let (input, output) = (Addr::new(INPUT, 0), Addr::new(OUTPUT, 0));
             Order { input, dtype: DType::F32, dims: [1, 8, 1], k: 8, descending: true, output }.into()
+        }),
+        ("blockmatmul", || {
+            BlockMatMul {
+                m: 2,
+                n: 1,
+                k: 4,
+                bits: 4,
+                block: 16,
+                integers: false,
+                input: Addr::new(INPUT, 0),
+                weights: Addr::new(CONSTANTS, 0),
+                output: Addr::new(OUTPUT, 0),
+            }
+            .into()
         }),
         ("imatmul", || {
             let at = |bytes: u64| Addr::new(INPUT, bytes);

@@ -5,6 +5,7 @@
 
 mod arch;
 mod blocks;
+mod bmatmul;
 mod conv;
 mod copy;
 mod dispatch;
@@ -53,6 +54,7 @@ mod warp;
 mod weigh;
 
 pub use blocks::Blocked;
+pub use bmatmul::{BlockArithmetic, BlockMatMul, BlockSpec};
 pub use conv::{
     ConvMethod, FConv, FConvSpec, Filter, PackedFilter, Q8, Q16Conv, Q16ConvSpec, QAdd, QConv, QConvSpec,
 };

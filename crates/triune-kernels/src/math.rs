@@ -343,18 +343,81 @@ pub(crate) fn fast_tanh(x: f32) -> f32 {
     (x * (27.0 + square) / (27.0 + 9.0 * square)) as f32
 }
 
+/// Polynomials of least relative error, 3·10⁻¹⁴ and 6·10⁻¹⁴, by the exchange algorithm of Remez: atan √z/√z up to tan²(π/8) and asin √z/√z up to
+/// 1/4, from the highest power down.
+const ATAN: [f64; 9] = [
+    0.030_711_334_868_553_181,
+    -0.058_778_679_449_348_524,
+    0.075_646_431_644_532_319,
+    -0.090_785_288_538_079_979,
+    0.111_103_960_821_833_61,
+    -0.142_856_909_076_907_34,
+    0.199_999_996_153_185_76,
+    -0.333_333_333_308_891_47,
+    0.999_999_999_999_974_39,
+];
+const ASIN: [f64; 10] = [
+    0.032_145_868_687_389_708,
+    -0.003_082_891_536_255_545_7,
+    0.018_744_401_069_721_922,
+    0.016_446_056_215_808_207,
+    0.022_476_545_693_620_607,
+    0.030_374_709_354_976_422,
+    0.044_643_143_221_025_581,
+    0.074_999_994_280_161_414,
+    0.166_666_666_710_910_1,
+    0.999_999_999_999_943_61,
+];
+
+#[inline(always)]
+fn series_of<const N: usize>(coefficients: [f64; N], z: f64) -> f64 {
+    coefficients.into_iter().fold(0.0, |sum, coefficient| sum.mul_add(z, coefficient))
+}
+
+/// The inverse of tan. In f64 and without a branch, so that it becomes vectors.
+#[inline(always)]
+pub(crate) fn atan(x: f32) -> f32 {
+    let x = f64::from(x);
+    let t = x.abs();
+    // Between tan(π/8) and tan(3π/8) the angle beyond π/4, from there on that beyond π/2.
+    let (up, down, base) = if t > 2.414_213_562_373_095 {
+        (-1.0, t, std::f64::consts::FRAC_PI_2)
+    } else if t > 0.414_213_562_373_095 {
+        (t - 1.0, t + 1.0, std::f64::consts::FRAC_PI_4)
+    } else {
+        (t, 1.0, 0.0)
+    };
+    let r = up / down;
+    r.mul_add(series_of(ATAN, r * r), base).copysign(x) as f32
+}
+
+/// Whether an inverse of sin is taken from the half of the angle's complement, and the inverse of that's, or of the argument's, sine.
+#[inline(always)]
+fn asin_of_half(x: f64) -> (bool, f64) {
+    let a = x.abs();
+    let far = a > 0.5;
+    let z = if far { 0.5 * (1.0 - a) } else { a * a };
+    let r = if far { z.sqrt() } else { a };
+    (far, r * series_of(ASIN, z))
+}
+
 /// The inverse of sin; NaN beyond −1..1. In f64 and without a branch, so that it becomes vectors.
 #[inline(always)]
 pub(crate) fn asin(x: f32) -> f32 {
     let x = f64::from(x);
-    exact::atan(x / ((1.0 - x) * (1.0 + x)).sqrt()) as f32
+    let (far, angle) = asin_of_half(x);
+    let angle = if far { std::f64::consts::FRAC_PI_2 - 2.0 * angle } else { angle };
+    angle.copysign(x) as f32
 }
 
 /// The inverse of cos, in the same way.
 #[inline(always)]
 pub(crate) fn acos(x: f32) -> f32 {
     let x = f64::from(x);
-    (2.0 * exact::atan(((1.0 - x) / (1.0 + x)).sqrt())) as f32
+    let (far, angle) = asin_of_half(x);
+    let near = std::f64::consts::FRAC_PI_2 - angle.copysign(x);
+    let complement = if x < 0.0 { std::f64::consts::PI - 2.0 * angle } else { 2.0 * angle };
+    (if far { complement } else { near }) as f32
 }
 
 /// x/(1 + |x|).

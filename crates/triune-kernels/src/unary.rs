@@ -44,7 +44,7 @@ macro_rules! with_function {
             UnaryKind::Tan => $call($($arg,)* |x| exact::tan(f64::from(x)) as f32),
             UnaryKind::Asin => $call($($arg,)* math::asin),
             UnaryKind::Acos => $call($($arg,)* math::acos),
-            UnaryKind::Atan => $call($($arg,)* |x| exact::atan(f64::from(x)) as f32),
+            UnaryKind::Atan => $call($($arg,)* math::atan),
             UnaryKind::Sinh => $call($($arg,)* |x| exact::sinh(f64::from(x)) as f32),
             UnaryKind::Cosh => $call($($arg,)* |x| exact::cosh(f64::from(x)) as f32),
             UnaryKind::Asinh => $call($($arg,)* |x| exact::asinh(f64::from(x)) as f32),

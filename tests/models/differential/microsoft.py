@@ -138,6 +138,9 @@ def few_bits(d: Draw) -> Drawn:
     if bits == 4 and (points is None or points.dtype.kind == "f") and d.maybe(0.3):
         order = d.whole(0, blocks - 1, (k,), np.int32)
     attributes = {"K": k, "N": n, "bits": bits, "block_size": block}
+    # The other runtime computes on reals at that level, too, where zero points are reals or there is an order of groups.
+    if order is None and (points is None or points.dtype.kind == "u") and d.maybe(0.4):
+        attributes["accuracy_level"] = 4
     x = d.tensor(0, (*d.shape(d.between(0, 2), 1, 3), d.extent(1, 4), k), special=False)
     known = (1, 2, *([3] if points is not None else []), *([4] if order is not None else []))
     return Drawn([x, weights, scales, points, order, bias], attributes, known=known, bound=20)

@@ -2,11 +2,11 @@
 
 use triune_device::{
     Weights,
-    command::{FMatMul, IMatMul, QMatMul, RequantTarget, TMatMul},
+    command::{self, FMatMul, IMatMul, QMatMul, RequantTarget, TMatMul},
 };
 use triune_graph::{
     Constant, Node, ValueId,
-    ops::{Epilogue, Gemm, MatMul, PostOp},
+    ops::{BlockMatMul, Epilogue, Gemm, MatMul, PostOp},
 };
 use triune_kernels::ConvGeometry;
 use triune_tensor::{DType, Shape, function::UnaryKind};
@@ -22,6 +22,7 @@ lowers! {
     Gemm => |to, node, op| to.gemm(node, op);
     MatMul => |to, node, op| to.matmul(node, op);
     IntegerMatMul => |to, node, _| to.byte_product(node);
+    BlockMatMul => |to, node, op| to.block_product(node, *op);
 }
 
 impl Lowering<'_> {
@@ -165,6 +166,29 @@ impl Lowering<'_> {
             output: self.addr(&output)?,
         };
         self.emit(command, &touched.iter().collect::<Vec<_>>());
+        Ok(())
+    }
+
+    /// A product with a constant matrix in blocks, which is packed once.
+    fn block_product(&mut self, node: &Node, op: BlockMatMul) -> Result<(), Error> {
+        let (x, y) = (self.dense(operand(node, 0)?)?, result(node)?);
+        let output = self.place(y, Form::Dense)?;
+        let rows = x.dims[..x.dims.rank() - 1].iter().product();
+        let columns = output.dims[output.dims.rank() - 1];
+        if op.depth == 0 {
+            return self.fill(&output, 0);
+        }
+        let [m, n, k, bits, block] = extents([rows, columns, op.depth, op.bits, op.block])?;
+        let (weights, _) = self.matrix(node, operand(node, 1)?, true)?;
+        let weights = match self.library {
+            Some(library) => library.add(&weights),
+            None => Some(super::constant(self.constants.add(&weights.dense()))),
+        };
+        let weights = weights.ok_or_else(|| Error::unsupported(node, "a matrix without all of its bytes"))?;
+        let (input, to) = (self.addr(&x)?, self.addr(&output)?);
+        let integers = op.integers;
+        let command = command::BlockMatMul { m, n, k, bits, block, integers, input, weights, output: to };
+        self.emit(command, &[&x, &output]);
         Ok(())
     }
 

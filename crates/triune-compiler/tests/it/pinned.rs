@@ -10,11 +10,11 @@ use triune_device::DeviceSpec;
 use triune_graph::{
     Op, ValueId,
     ops::{
-        AdaptivePool, ArgReduce, BinaryKind, BitCast, Cast, Clip, Concat, CoordinateMode, DequantizeLinear,
-        Epilogue, Expand, Gather, GatherElements, GatherNd, Gemm, GlobalPool, Index, IntegerMatMul,
-        LayerNorm, MatMul, NearestMode, Pad, PadMode, PoolKind, QuantizeLinear, Recurrence, Reduce,
-        ReduceKind, Reshape, Resize, ResizeMode, Running, ScatterElements, ScatterKind, ScatterNd, Slice,
-        Softmax, Split, TopK, Transpose, UnaryKind, WarpPerspective, Weigh, Where,
+        AdaptivePool, ArgReduce, BinaryKind, BitCast, BlockMatMul, Cast, Clip, Concat, CoordinateMode,
+        DequantizeLinear, Epilogue, Expand, Gather, GatherElements, GatherNd, Gemm, GlobalPool, Index,
+        IntegerMatMul, LayerNorm, MatMul, NearestMode, Pad, PadMode, PoolKind, QuantizeLinear, Recurrence,
+        Reduce, ReduceKind, Reshape, Resize, ResizeMode, Running, ScatterElements, ScatterKind, ScatterNd,
+        Slice, Softmax, Split, TopK, Transpose, UnaryKind, WarpPerspective, Weigh, Where,
     },
 };
 use triune_tensor::{
@@ -208,6 +208,21 @@ const REALS: &[(&str, Build)] = &[
         made.push(b.node(Op::IntegerMatMul(IntegerMatMul), &[left, batch]));
         made.push(b.node(Op::IntegerMatMul(IntegerMatMul), &[left, right]));
         made
+    }),
+    ("products with blocks", |b, x| {
+        let rows = reshape(b, x, &[2, 6, 20]);
+        let mut columns = Vec::new();
+        for index in 0..3 * 2 {
+            columns.extend([index; 8]);
+            columns.extend([0.5_f32, 8.0].iter().flat_map(|value| value.to_le_bytes()));
+        }
+        let columns = b.constant(&Tensor::u8(&[3, 2 * 16], &columns));
+        [false, true]
+            .map(|integers| {
+                let op = BlockMatMul { depth: 20, bits: 4, block: 16, integers };
+                b.node(Op::BlockMatMul(op), &[rows, columns])
+            })
+            .into()
     }),
     ("other types", |b, x| {
         let short = b.node(Op::Cast(Cast { to: DType::I16 }), &[x]);

@@ -119,6 +119,12 @@ pub(super) const fn with_last([a, b, c, d, e, _]: [u32; 6], last: u32) -> [u32; 
     [a, b, c, d, e, last]
 }
 
+/// A matrix of integers of so many bits in blocks, each of which has a factor and a zero point behind it.
+pub(super) fn in_blocks(columns: u32, depth: u32, [bits, block]: [u32; 2]) -> Access {
+    let blocks = if block == 0 { 0 } else { depth.div_ceil(block) };
+    dense(1, [columns, blocks, (block / 8).saturating_mul(bits).saturating_add(8)])
+}
+
 /// A convolution's weights, which are of its input's type.
 pub(super) fn weights(input: &FeatureMap, output: &FeatureMap, window: &Window) -> Access {
     let [rows, columns] = window.kernel;

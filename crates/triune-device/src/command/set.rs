@@ -9,8 +9,8 @@ use triune_tensor::{
 };
 
 use super::access::{
-    Access, Accessing, Elements, axis, batches, bytes, dense, gone, kept, operand, product, strided, table,
-    weights, with_last,
+    Access, Accessing, Elements, axis, batches, bytes, dense, gone, in_blocks, kept, operand, product,
+    strided, table, weights, with_last,
 };
 use super::codec::{Field, FieldError, HEADER_WORDS, body};
 use super::table::{access_of, commands, optional, use_of};
@@ -245,6 +245,31 @@ commands! {
         shared_b: bool,
         /// The result.
         [out; |c| dense(bytes(c.dtype), [c.batch, c.m, c.n])] output: Addr,
+    }
+
+    /// f32 matrix product with integers of few bits in blocks, each of which has a factor and a zero point: `out[m, n] = Σ x[m, k]·(q[n, k] −
+    /// zero point)·factor`. Of reals each w = (q − zero point)·factor is rounded, and y = Σ x·w by fused multiply-adds in k order. Of integers,
+    /// the elements of a block of a row become a = round(x·127/largest), halves to even, and y = Σ (Σ a·q − zero point·Σ a)·(largest/127·factor), the inner sums
+    /// exact and rounded once, the outer one by fused multiply-adds block by block.
+    BlockMatMul = 0x0017, "blockmatmul", makes(|c| [c.m, c.n]) {
+        /// Rows of the result.
+        m: u32,
+        /// Columns of the result.
+        n: u32,
+        /// Length of the inner products.
+        k: u32,
+        /// Bits of an integer, 4 or 8.
+        bits: u32,
+        /// Integers of a block: a power of two from 16 on.
+        block: u32,
+        /// Whether rows become integers, too.
+        integers: bool,
+        /// Rows.
+        [in; |c| dense(4, [c.m, c.k])] input: Addr,
+        /// Columns, block by block: integers, the first in the low bits of a byte; factor and zero point, f32.
+        [const; |c| in_blocks(c.n, c.k, [c.bits, c.block])] weights: Addr,
+        /// The result.
+        [out; |c| dense(4, [c.m, c.n])] output: Addr,
     }
 
     /// f32 recurrence over time: a cell's steps from their inputs, which are multiplied already. All operands are dense.

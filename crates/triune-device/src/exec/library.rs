@@ -16,7 +16,9 @@ use std::{
 
 use bytes::Bytes;
 use triune_fork::{Brief, BriefGuard};
-use triune_kernels::{Error as KernelError, Filter, Isa, PackedBytes, PackedFilter, QConv, QConvSpec};
+use triune_kernels::{
+    BlockMatMul, BlockSpec, Error as KernelError, Filter, Isa, PackedBytes, PackedFilter, QConv, QConvSpec,
+};
 use triune_tensor::{Buffer, OutOfMemory, Recipe};
 use twox_hash::XxHash3_128;
 
@@ -211,6 +213,7 @@ struct State {
     packed: HashMap<(u64, usize, Isa, Packing), Weak<PackedFilter>>,
     quantized: HashMap<(u64, Isa), Vec<Weak<QConv>>>,
     matrices: HashMap<(u64, bool, Isa), Weak<PackedBytes>>,
+    blocks: HashMap<(u64, BlockSpec, Isa), Weak<BlockMatMul>>,
 }
 
 /// The weights of a model.
@@ -296,13 +299,14 @@ impl Library {
         self.lock().pieces.values().map(|piece| piece.weights.bytes.len()).sum()
     }
 
-    /// Bytes of packed weights that programs alive use: f32, and integers of 8 bits.
+    /// Bytes of packed weights that programs alive use: f32, and integers of up to 8 bits.
     pub fn packed_bytes(&self) -> usize {
         let state = self.lock();
         let floats = state.packed.values().filter_map(Weak::upgrade).map(|packed| packed.bytes());
         let quantized = state.quantized.values().flatten().filter_map(Weak::upgrade).map(|conv| conv.bytes());
         let matrices = state.matrices.values().filter_map(Weak::upgrade).map(|packed| packed.bytes());
-        floats.chain(quantized).chain(matrices).sum()
+        let blocks = state.blocks.values().filter_map(Weak::upgrade).map(|packed| packed.bytes());
+        floats.chain(quantized).chain(matrices).chain(blocks).sum()
     }
 
     /// The packed form of f32 weights.
@@ -368,6 +372,24 @@ impl Library {
             isa,
         )?;
         let packed = Arc::new(packed);
+        *slot = Arc::downgrade(&packed);
+        Ok(packed)
+    }
+
+    /// The packed form of a matrix of integers in blocks, a column per output channel.
+    pub(super) fn packed_blocks(
+        &self,
+        addr: Addr,
+        weights: &Weights,
+        spec: &BlockSpec,
+        isa: Isa,
+    ) -> Result<Arc<BlockMatMul>, KernelError> {
+        let mut state = self.lock();
+        let slot = state.blocks.entry((addr.offset(), *spec, isa)).or_default();
+        if let Some(packed) = slot.upgrade() {
+            return Ok(packed);
+        }
+        let packed = Arc::new(BlockMatMul::new(spec, &weights.dense(), isa)?);
         *slot = Arc::downgrade(&packed);
         Ok(packed)
     }

@@ -3,10 +3,10 @@
 
 use crate::common::{Bench, CONSTANTS, INPUT, OUTPUT, SCRATCH, input, operand, output, quant};
 use crate::samples::{
-    MAP, ONES, ZEROS, argreduce, binary, blend, constants, convert, copy, dequantize, fbinary, fconv, fill,
-    flogsoftmax, fmatmul, fnorm, from, fsoftmax, ftriple, funary, gpool, imatmul, order, params, pool, put,
-    qadd, qconv, qmatmul, qmul, qnorm, qsoftmax, quantize, quantizeby, recurrence, reduce, resize, rotate,
-    running, select, table, tables, take, tmatmul, to, warp, weigh,
+    MAP, ONES, ZEROS, argreduce, binary, blend, blockmatmul, constants, convert, copy, dequantize, fbinary,
+    fconv, fill, flogsoftmax, fmatmul, fnorm, from, fsoftmax, ftriple, funary, gpool, imatmul, order, params,
+    pool, put, qadd, qconv, qmatmul, qmul, qnorm, qsoftmax, quantize, quantizeby, recurrence, reduce, resize,
+    rotate, running, select, table, tables, take, tmatmul, to, warp, weigh,
 };
 use triune_device::{
     Addr, Command, Error,
@@ -53,6 +53,7 @@ fn right() -> Vec<Command> {
         order().into(),
         imatmul().into(),
         tmatmul().into(),
+        blockmatmul().into(),
         quantizeby().into(),
         running().into(),
         weigh().into(),
@@ -208,6 +209,8 @@ fn addresses() -> Vec<Row> {
         imatmul() => a, "a";
         imatmul() => output, "output";
         tmatmul() => a, "a";
+        blockmatmul() => input, "input";
+        blockmatmul() => output, "output";
         tmatmul() => b, "b";
         tmatmul() => output, "output";
         quantizeby() => input.addr, "input";
@@ -229,6 +232,7 @@ fn addresses() -> Vec<Row> {
     let known = |addr| but(imatmul(), |c| (c.b, c.weights) = (None, Some(addr)));
     rows.push((known(away(CONSTANTS)), "weights", "leave"));
     rows.push((known(Addr::new(INPUT, 0)), "weights", "not in a segment of constants"));
+    rows.push((but(blockmatmul(), |c| c.weights = away(CONSTANTS)), "weights", "leave"));
     rows.push((but(quantizeby(), |c| c.zero_point = Some(away(INPUT))), "zero_point", "leave"));
     rows.push((but(qconv(DType::I8), |c| c.bias = Some(away(INPUT))), "bias", "leave"));
     rows.push((but(qconv(DType::I16), |c| c.bias = Some(away(INPUT))), "bias", "leave"));
@@ -295,6 +299,7 @@ fn places() -> Vec<Row> {
         order() => output, "output";
         imatmul() => output, "output";
         tmatmul() => output, "output";
+        blockmatmul() => output, "output";
         quantizeby() => output.addr, "output";
         running() => output, "output";
         weigh() => output, "output";
@@ -345,6 +350,7 @@ fn places() -> Vec<Row> {
         order() => input, output, 8, "input";
         imatmul() => a, output, 4, "a";
         tmatmul() => b, output, 4, "b";
+        blockmatmul() => input, output, 4, "input";
         quantizeby() => scale, output.addr, 1, "scale";
         running() => input, output, 4, "input";
         weigh() => input, output, 4, "input";
@@ -441,6 +447,15 @@ fn own() -> Vec<Row> {
         (but(imatmul(), |c| c.b = None), "weights", "either"),
         (but(tmatmul(), |c| c.dtype = F32), "dtype", "it can be an integer type or float64"),
         (but(tmatmul(), |c| c.k = 0), "a", "extent 5 is 0"),
+        (but(blockmatmul(), |c| c.m = 0), "input", "extent 5 is 0"),
+        (but(blockmatmul(), |c| c.bits = 2), "block", "16 integers of 2 bits are none"),
+        (but(blockmatmul(), |c| c.block = 0), "block", "0 integers of 4 bits are none"),
+        (but(blockmatmul(), |c| c.block = 24), "block", "24 integers of 4 bits are none"),
+        (
+            but(blockmatmul(), |c| (c.block, c.integers) = (1 << 16, true)),
+            "block",
+            "65536 integers of 4 bits are none",
+        ),
         (but(running(), |c| c.dtype = DType::Bool), "dtype", "it can be an integer type"),
         (but(running(), |c| c.dtype = DType::F16), "dtype", "it can be an integer type"),
         (but(running(), |c| c.dtype = DType::BF16), "dtype", "it can be an integer type"),

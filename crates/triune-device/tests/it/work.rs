@@ -6,9 +6,9 @@ use crate::common::operand;
 use triune_device::{
     Addr, Command, CommandTime, DeviceSpec, FeatureMap, TimingOptions,
     command::{
-        ArgReduce, Convert, Copy, FBinary, FMatMul, FSoftmax, Fill, GlobalPool, IMatMul, Operand, Order,
-        Pool, Put, QMatMul, QNorm, QSoftmax, QuantizeBy, Recurrence, Reduce, RequantTarget, Resize, Running,
-        Select, TMatMul, Take, Warp, Weigh, Window,
+        ArgReduce, BlockMatMul, Convert, Copy, FBinary, FMatMul, FSoftmax, Fill, GlobalPool, IMatMul,
+        Operand, Order, Pool, Put, QMatMul, QNorm, QSoftmax, QuantizeBy, Recurrence, Reduce, RequantTarget,
+        Resize, Running, Select, TMatMul, Take, Warp, Weigh, Window,
     },
     spec::VectorSpec,
     timeline, work,
@@ -150,6 +150,19 @@ fn matrix_products() {
         TMatMul { dtype: DType::F64, batch: 2, m: 3, n: 5, k: 7, a: A, b: B, shared_b: false, output: Y };
     is(product, [8 * 2 * 3 * 7, 8 * 2 * 5 * 7, 0], 8 * 2 * 3 * 5, macs, macs);
     is(TMatMul { shared_b: true, ..product }, [8 * 2 * 3 * 7, 8 * 5 * 7, 0], 8 * 2 * 3 * 5, macs, macs);
+    // Two blocks a column, of eight bytes with factor and zero point behind them.
+    let product = BlockMatMul {
+        m: 3,
+        n: 5,
+        k: 20,
+        bits: 4,
+        block: 16,
+        integers: true,
+        input: A,
+        weights: B,
+        output: Y,
+    };
+    is(product, [4 * 3 * 20, 5 * 2 * (8 + 8), 0], 4 * 3 * 5, 3 * 5 * 20, 3 * 5 * 20);
 }
 
 #[test]

@@ -37,6 +37,54 @@ pub struct MatMul {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IntegerMatMul;
 
+/// x·W of f32 with W in blocks of integers, each with a factor and a zero point; inputs x and W: u8, a row of bytes per column, its blocks one after
+/// the other: the integers, the first in the low bits of a byte; then factor and zero point, little-endian f32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockMatMul {
+    /// Length of the inner products.
+    pub depth: usize,
+    /// Bits of an integer, 4 or 8.
+    pub bits: usize,
+    /// Integers of a block: a power of two from 16 on.
+    pub block: usize,
+    /// Whether elements of x become integers of 8 bits, too, with a factor for each block of a row.
+    pub integers: bool,
+}
+
+impl BlockMatMul {
+    /// Bytes of a column of W; saturates.
+    pub const fn column_bytes(&self) -> usize {
+        let block = (self.block / 8).saturating_mul(self.bits).saturating_add(8);
+        self.depth.div_ceil(self.block).saturating_mul(block)
+    }
+
+    pub(super) fn infer(&self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let (x, matrix) = (at.input(0)?, at.of_rank(1, 2)?);
+        if self.block < 16 || !self.block.is_power_of_two() || !matches!(self.bits, 4 | 8) {
+            return Err(
+                at.wrong(format!("there are no blocks of {} integers of {} bits", self.block, self.bits))
+            );
+        }
+        let ([batch @ .., depth], [columns, bytes]) = (&*x.shape, &*matrix.shape) else {
+            return Err(at.wrong("scalars have no matrix product"));
+        };
+        let fits = *depth == self.depth && *bytes == self.column_bytes();
+        if x.dtype != DType::F32 || matrix.dtype != DType::U8 || !fits {
+            return Err(at.wrong(format!(
+                "{} {} · {} {}, float32 rows of {} and columns of {} bytes are expected",
+                x.dtype,
+                x.shape,
+                matrix.dtype,
+                matrix.shape,
+                self.depth,
+                self.column_bytes()
+            )));
+        }
+        let dims = [batch, &[*columns]].concat();
+        Ok(vec![TensorType { dtype: DType::F32, shape: at.shape(&dims)? }])
+    }
+}
+
 impl IntegerMatMul {
     pub(super) fn infer(at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
         let (a, b) = (at.input(0)?, at.input(1)?);

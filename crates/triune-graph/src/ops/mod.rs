@@ -35,7 +35,7 @@ pub use dynamic::{
 };
 pub use eltwise::{Binary, Rotate};
 pub use encoders::{CastMap, Dictionary, Entries, MapOp, OneHotEncoder};
-pub use gemm::{Gemm, IntegerMatMul, MatMul};
+pub use gemm::{BlockMatMul, Gemm, IntegerMatMul, MatMul};
 pub use index::{GatherElements, GatherNd, Index, ScatterElements, ScatterNd, TopK, Where};
 pub use movement::{Concat, Gather, Pad, PadMode, Slice, SliceRange, Split, Transpose};
 pub use normalization::{BatchNormalization, LayerNorm};
@@ -140,6 +140,8 @@ ops! {
     MatMul(MatMul) = "MatMul";
     /// Batched product of matrices of bytes in 32 bits; inputs A, B, optional zero points of both, optional factors.
     IntegerMatMul(IntegerMatMul) = "MatMulInteger", (|_, at, _| IntegerMatMul::infer(at));
+    /// Product with a matrix of integers in blocks, each with a factor and a zero point; inputs x, the matrix.
+    BlockMatMul(BlockMatMul) = "MatMulNBits", (|op, at, _| op.infer(at));
     /// (x − mean)/√(var + ε)·scale + bias; inputs x, scale, bias, mean, var.
     BatchNormalization(BatchNormalization) = "BatchNormalization", (|_, at, _| BatchNormalization::infer(at));
     /// (x − mean)/√(variance + ε)·scale + bias by statistics of some axes, over integers; inputs x, optional scale, optional bias.

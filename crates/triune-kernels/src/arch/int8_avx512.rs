@@ -9,6 +9,7 @@ use std::arch::x86_64::*;
 
 use crate::{
     arch::int8::{Dot, GemmKernel, Int8, Narrow, Sum, SumsKernel, fill},
+    bmatmul::BlockRows,
     conv::{Block, DepthwiseJob, GemmJob, depthwise_row, gemm_block, gemm_tile},
     imatmul::{self, sums_block},
     math::BELOW_HALF,
@@ -423,6 +424,79 @@ pub(crate) fn sums_of_words<const VNNI: bool>(rows: usize, panels: usize) -> Sum
 unsafe fn sums_words<const MR: usize, const NV: usize>(block: &imatmul::Block) {
     // SAFETY: the caller's contract.
     unsafe { sums_block::<Words, MR, NV>(block) }
+}
+
+/// Rows times four panels of unsigned bytes or halves of them, block by block, which become whole in registers: as many rows as the
+/// job says, of those that there is a kernel for.
+///
+/// # Safety
+/// The CPU has AVX-512 with VNNI; the job describes operands that exist.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")]
+pub(crate) unsafe fn rows_by_blocks(job: &BlockRows<'_>, rows: usize, halves: bool) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        match (rows, halves) {
+            (1, true) => rows_by_panels::<1, true>(job),
+            (2, true) => rows_by_panels::<2, true>(job),
+            (4, true) => rows_by_panels::<4, true>(job),
+            (1, false) => rows_by_panels::<1, false>(job),
+            (2, false) => rows_by_panels::<2, false>(job),
+            (4, false) => rows_by_panels::<4, false>(job),
+            _ => unreachable!("no kernel for {rows} rows"),
+        }
+    }
+}
+
+/// # Safety
+/// As [`rows_by_blocks`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")]
+unsafe fn rows_by_panels<const ROWS: usize, const HALVES: bool>(job: &BlockRows<'_>) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let low = _mm512_set1_epi8(15);
+        let mut results = [[_mm512_setzero_ps(); ROWS]; 4];
+        let (mut digits, mut activations) = (job.digits, job.activations);
+        for block in 0..job.blocks {
+            let zeros = job.zeros.add(block * job.zeros_apart);
+            for (panel, results) in results.iter_mut().enumerate() {
+                // Two sums each, so that neither waits for the other.
+                let mut made = [[_mm512_setzero_si512(); 2]; ROWS];
+                for pair in 0..job.pairs {
+                    let first = _mm512_loadu_si512(digits.cast());
+                    let pairs = if HALVES {
+                        let high = _mm512_srli_epi16::<4>(first);
+                        [_mm512_and_si512(first, low), _mm512_and_si512(high, low)]
+                    } else {
+                        [first, _mm512_loadu_si512(digits.add(64).cast())]
+                    };
+                    digits = digits.add(if HALVES { 64 } else { 128 });
+                    for (row, made) in made.iter_mut().enumerate() {
+                        let a = activations.add(row * job.stride + 8 * pair);
+                        for (step, made) in made.iter_mut().enumerate() {
+                            let a = _mm512_set1_epi32(a.add(4 * step).cast::<i32>().read_unaligned());
+                            *made = _mm512_dpbusd_epi32(*made, pairs[step], a);
+                        }
+                    }
+                }
+                let zero = _mm512_loadu_ps(zeros.add(panel * 16));
+                let scale = _mm512_loadu_ps(job.scales.add(block * 64 + panel * 16));
+                for (row, (made, result)) in made.iter().zip(results).enumerate() {
+                    let [factor, sum] = [job.factors, job.sums].map(|own| own[row * job.blocks + block]);
+                    let made = _mm512_cvtepi32_ps(_mm512_add_epi32(made[0], made[1]));
+                    let exact = _mm512_fnmadd_ps(zero, _mm512_set1_ps(sum), made);
+                    let scale = _mm512_mul_ps(_mm512_set1_ps(factor), scale);
+                    *result = _mm512_fmadd_ps(exact, scale, *result);
+                }
+            }
+            activations = activations.add(8 * job.pairs);
+        }
+        for (panel, results) in results.iter().enumerate() {
+            for (row, &result) in results.iter().enumerate() {
+                _mm512_storeu_ps(job.results.add(row * 64 + panel * 16), result);
+            }
+        }
+    }
 }
 
 /// # Safety

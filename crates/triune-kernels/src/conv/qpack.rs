@@ -28,6 +28,17 @@ impl Lines {
         unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), 16 * self.0.len()) }
     }
 
+    /// The same as bytes.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: lines are 64 bytes each, one after the other.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), 64 * self.0.len()) }
+    }
+
+    pub(crate) const fn as_bytes(&self) -> &[u8] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts(self.as_ptr(), 64 * self.0.len()) }
+    }
+
     pub(crate) const fn as_ptr(&self) -> *const u8 {
         self.0.as_ptr().cast()
     }

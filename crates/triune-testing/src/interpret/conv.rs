@@ -1,6 +1,6 @@
 //! Convolution and matrix products.
 
-use triune_graph::ops::{Conv, Epilogue, Gemm, MatMul, PostOp};
+use triune_graph::ops::{BlockMatMul, Conv, Epilogue, Gemm, MatMul, PostOp};
 use triune_tensor::DType;
 
 use super::{
@@ -250,6 +250,43 @@ impl Step<'_> {
         let factor = |at: usize| factors[if factors.len() == 1 { 0 } else { at % columns }];
         let reals = sums.iter().enumerate().map(|(at, &sum)| sum as i32 as f32 * factor(at)).collect();
         Tensor::new(&full, Data::F32(reals))
+    }
+
+    /// Sums in f64, each element of the matrix rounded to f32.
+    pub(super) fn block_matmul(&self, op: BlockMatMul) -> Tensor {
+        let (x, matrix) = (self.input(0), self.input(1));
+        let (reals, bytes) = (x.as_f32(), matrix.to_bytes());
+        let mut columns = Vec::new();
+        for column in bytes.chunks(op.column_bytes()) {
+            let mut own = Vec::new();
+            for block in column.chunks(op.block * op.bits / 8 + 8) {
+                let (digits, parameters) = block.split_at(op.block * op.bits / 8);
+                let real = |at: usize| f32::from_le_bytes(parameters[at..at + 4].try_into().expect("four"));
+                let halves = digits.iter().flat_map(|byte| [byte & 15, byte >> 4]).collect();
+                let digits: Vec<u8> = if op.bits == 4 { halves } else { digits.to_vec() };
+                own.extend(digits.into_iter().map(|digit| (f32::from(digit) - real(4)) * real(0)));
+            }
+            columns.push(own);
+        }
+        let mut sums = Vec::new();
+        for row in reals.chunks(op.depth) {
+            let mut row = row.to_vec();
+            if op.integers {
+                for block in row.chunks_mut(op.block) {
+                    let largest = block.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
+                    let inverse = if largest == 0.0 { 0.0 } else { 127.0 / largest };
+                    for x in block {
+                        *x = (*x * inverse).round_ties_even() * (largest / 127.0);
+                    }
+                }
+            }
+            for column in &columns {
+                let sum: f64 = row.iter().zip(column).map(|(x, w)| f64::from(*x) * f64::from(*w)).sum();
+                sums.push(sum as f32);
+            }
+        }
+        let shape = [&x.shape[..x.shape.len() - 1], &[columns.len()]].concat();
+        Tensor::new(&shape, Data::F32(sums))
     }
 
     pub(super) fn matmul(&self, op: &MatMul) -> Tensor {

@@ -125,6 +125,7 @@ impl<'a> Step<'a> {
             Op::Gemm(op) => self.gemm(op),
             Op::MatMul(op) => self.matmul(op),
             Op::IntegerMatMul(_) => self.integer_matmul(),
+            Op::BlockMatMul(op) => self.block_matmul(*op),
             Op::Running(op) => self.running(*op),
             Op::BatchNormalization(op) => self.batch_normalization(*op),
             Op::Pool(op) => self.pool(op),

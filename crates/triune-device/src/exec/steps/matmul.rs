@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use triune_kernels::{
-    FMatMul, IMatMul, IMatMulOperands, IMatMulSpec, MatMulSpec, Nhwc, PackedBytes, QMatMul, QMatMulSpec,
-    TMatMulSpec,
+    BlockArithmetic, BlockMatMul, BlockSpec, FMatMul, IMatMul, IMatMulOperands, IMatMulSpec, MatMulSpec,
+    Nhwc, PackedBytes, QMatMul, QMatMulSpec, TMatMulSpec,
 };
 use triune_tensor::{DType, function::UnaryKind};
 
@@ -159,6 +159,46 @@ impl Prepare for command::IMatMul {
             },
         );
         checker.finish_some([Some(a), b, a_zeros, b_zeros, scales], &output, false, step)
+    }
+}
+
+impl Prepare for command::BlockMatMul {
+    fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
+        let [m, n, k] = [self.m, self.n, self.k].map(|extent| extent as usize);
+        let spec = BlockSpec {
+            n,
+            k,
+            bits: self.bits as usize,
+            block: self.block as usize,
+            arithmetic: if self.integers { BlockArithmetic::Bytes } else { BlockArithmetic::Reals },
+        };
+        let Some(bytes) = spec.bytes() else {
+            return bad("block", format!("{} integers of {} bits are none", self.block, self.bits));
+        };
+        let count = |rows: u32, columns: u32| u64::from(rows).saturating_mul(columns.into());
+        let input = checker.dense("input", self.input, 4, count(self.m, self.k))?;
+        let output = checker.dense("output", self.output, 4, count(self.m, self.n))?;
+        let column = bytes.checked_div(n).unwrap_or_default();
+        let product = match checker.weights("weights", self.weights, [n, 1, column], 1)? {
+            FilterSource::Constants(bytes) => {
+                let packed = spec.packed_bytes().unwrap_or(usize::MAX);
+                checker.keep("weights", packed.saturating_sub(bytes.len()) as u64)?;
+                BlockMatMul::new(&spec, &bytes, checker.isa).map(Arc::new)
+            }
+            FilterSource::Library(own) => own.library.packed_blocks(self.weights, &own, &spec, checker.isa),
+        };
+        let product = product.map_err(refused("weights"))?;
+        if product.scratch_bytes(m, 1) == usize::MAX {
+            return bad("m", format!("{m} rows are more than there is memory for"));
+        }
+        let step = with_scratch(
+            product,
+            move |product, threads| product.scratch_bytes(m, threads),
+            move |product, [input, ..], write, scratch, pool| {
+                product.run(elements(input)?, m, elements_mut(write)?, scratch, pool)
+            },
+        );
+        checker.finish([input], &output, false, step)
     }
 }
 

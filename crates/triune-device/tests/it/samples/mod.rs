@@ -4,10 +4,10 @@ use crate::common::{CONSTANTS, Constants, INPUT, OUTPUT, input, operand, output,
 use triune_device::{
     Addr,
     command::{
-        AddParams, ArgReduce, Binary, Convert, Copy, Dequantize, FBinary, FConv, FLogSoftmax, FMatMul, FNorm,
-        FSoftmax, FTriple, FUnary, Fill, GlobalPool, IMatMul, Order, Pool, Put, QAdd, QConv, QMatMul, QMul,
-        QNorm, QSoftmax, Quantize, QuantizeBy, Recurrence, Reduce, RequantTarget, Resize, Rotate, Running,
-        Select, TMatMul, Table, Tables, Take, Warp, Weigh,
+        AddParams, ArgReduce, Binary, BlockMatMul, Convert, Copy, Dequantize, FBinary, FConv, FLogSoftmax,
+        FMatMul, FNorm, FSoftmax, FTriple, FUnary, Fill, GlobalPool, IMatMul, Order, Pool, Put, QAdd, QConv,
+        QMatMul, QMul, QNorm, QSoftmax, Quantize, QuantizeBy, Recurrence, Reduce, RequantTarget, Resize,
+        Rotate, Running, Select, TMatMul, Table, Tables, Take, Warp, Weigh,
     },
 };
 use triune_tensor::{
@@ -377,6 +377,20 @@ pub(crate) fn imatmul() -> IMatMul {
         b_zeros: at(44),
         scales: at(48),
         counts: [1, 3, 3],
+        output: Addr::new(OUTPUT, 0),
+    }
+}
+
+pub(crate) fn blockmatmul() -> BlockMatMul {
+    BlockMatMul {
+        m: 2,
+        n: 1,
+        k: 8,
+        bits: 4,
+        block: 16,
+        integers: false,
+        input: Addr::new(INPUT, 0),
+        weights: ZEROS,
         output: Addr::new(OUTPUT, 0),
     }
 }

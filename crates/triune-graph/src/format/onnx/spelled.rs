@@ -8,12 +8,12 @@ use crate::{
     Constant, Dim, Graph, Node, Op, Value, ValueId,
     constant::real_bytes,
     ops::{
-        Binary, BinaryKind, Cast, Concat, Epilogue, Expand, Gather, GatherElements, Gemm, Identity,
-        Recurrence, Reshape, Rotate, Slice, Unary, UnaryKind, Unsqueeze, Where,
+        Binary, BinaryKind, BlockMatMul, Cast, Concat, Epilogue, Expand, Gather, GatherElements, Gemm,
+        Identity, MatMul, Recurrence, Reshape, Rotate, Slice, Unary, UnaryKind, Unsqueeze, Where,
     },
 };
 
-/// The graph without gates and other functions that ONNX lacks, weighted sums, turned rows and products with factors, with the axes of
+/// The graph without gates and other functions that ONNX lacks, weighted sums, turned rows, products with factors or with blocks, with the axes of
 /// running sums as operands, and with recurrences that have the operands and results of ONNX's operators.
 pub(super) fn out(graph: &Graph) -> Cow<'_, Graph> {
     if !graph.nodes.iter().any(is_spelled_out) {
@@ -67,6 +67,7 @@ fn is_spelled_out(node: &Node) -> bool {
                 *kind == BinaryKind::NotEqual && epilogue.post_ops.is_empty()
             }
             Op::Running(_) | Op::Weigh(_) | Op::Rotate(_) | Op::Recurrence(_) => true,
+            Op::BlockMatMul(op) => !op.integers,
             Op::IntegerMatMul(_) => node.inputs.get(4).copied().flatten().is_some(),
             _ => false,
         }
@@ -101,6 +102,12 @@ impl Steps<'_> {
             (Op::Rotate(op), Some(x), _) => {
                 if self.rotate(x, *op).is_none() {
                     // Without extents there is no operator for it.
+                    self.graph.nodes.push(self.node.clone());
+                }
+            }
+            (Op::BlockMatMul(op), Some(x), _) => {
+                if self.reals_of_blocks(x, *op).is_none() {
+                    // Without its blocks there is no operator for it.
                     self.graph.nodes.push(self.node.clone());
                 }
             }
@@ -206,6 +213,32 @@ impl Steps<'_> {
             });
         }
         self.last(Op::Identity(Identity), &[total.or(Some(nothing))]);
+    }
+
+    /// A product with what the integers of blocks stand for.
+    fn reals_of_blocks(&mut self, x: ValueId, op: BlockMatMul) -> Option<()> {
+        let blocks = self.node.inputs.get(1).copied().flatten()?;
+        let blocks = self.graph.value(blocks).constant.clone()?;
+        let columns = blocks.shape()[0];
+        let digits = op.block * op.bits / 8;
+        let mut reals = vec![0.0_f32; op.depth * columns];
+        for (column, own) in blocks.bytes().chunks_exact(op.column_bytes().max(1)).enumerate() {
+            for (index, block) in own.chunks_exact(digits + 8).enumerate() {
+                let (parameters, _) = block[digits..].as_chunks();
+                let [factor, zero] = [0, 1].map(|place| f32::from_le_bytes(parameters[place]));
+                for (at, row) in (index * op.block..op.depth).take(op.block).enumerate() {
+                    let digit = match op.bits {
+                        4 => block[at / 2] >> (at % 2 * 4) & 15,
+                        _ => block[at],
+                    };
+                    reals[row * columns + column] = (f32::from(digit) - zero) * factor;
+                }
+            }
+        }
+        let reals = Constant::from_f32(Shape::from([op.depth, columns]), &reals)?;
+        let reals = self.graph.add_constant(format!("{}:reals", self.node.name), reals);
+        self.last(Op::MatMul(MatMul::default()), &[Some(x), Some(reals)]);
+        Some(())
     }
 
     /// x·(cos, cos) + (b, a)·(−sin, sin), and what stands behind the pairs.

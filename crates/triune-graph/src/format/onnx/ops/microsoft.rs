@@ -1,6 +1,10 @@
 //! Operators that ONNX Runtime adds to ONNX's, as its quantizers and optimizers write them.
 
-use triune_tensor::{DType, Shape, memory};
+use triune_tensor::{
+    DType, OutOfMemory, Recipe, Shape,
+    half::{f32_of_bf16, f32_of_f16},
+    memory,
+};
 
 use super::{
     Form, Meaning, NodeReader, Operator, Signature, activation, operators, quant,
@@ -9,8 +13,9 @@ use super::{
 };
 use crate::{
     Constant, Error, Op, ValueId,
+    evaluate::constant_of,
     functions::{Scope, exact, standard},
-    ops::{BinaryKind, Inverse, MatMul, ReduceKind, UnaryKind},
+    ops::{BinaryKind, BlockMatMul, Inverse, MatMul, ReduceKind, UnaryKind},
 };
 
 /// x/2·(1 + tanh …) of x and a bias.
@@ -155,10 +160,11 @@ fn matmul_n_bits(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     if !matches!(packed.bits, 2 | 4 | 8) || packed.block < 16 || !packed.block.is_power_of_two() {
         return Err(node.unsupported(format!("blocks of {} times {} bits", packed.block, packed.bits)));
     }
-    // What it may be computed in; here always f32.
-    node.ignore(&["accuracy_level", "weight_prepacked"]);
+    node.ignore(&["weight_prepacked"]);
+    // What elements of A may become at most: bytes.
+    let integers = node.int("accuracy_level")? == Some(4);
     let given = |index: usize| node.inputs.get(index).copied().flatten();
-    // Where the file has them, they become reals once: not again for each set of extents that comes along.
+    // Where the file has them, they are put together once: not again for each set of extents that comes along.
     let known = |index: usize| node.constant(index).is_some() == given(index).is_some();
     if let (Some(blocks), Some(scales)) = (node.constant(1), node.constant(2))
         && known(3)
@@ -166,7 +172,7 @@ fn matmul_n_bits(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     {
         let (zero_points, groups) = (node.constant(3), node.constant(4));
         let blocks = Blocks { packed: blocks, scales, zero_points, groups };
-        let weights = packed.matrix(&blocks, &|reason| node.unsupported(reason))?;
+        let (weights, op) = packed.product(&blocks, integers, &|reason| node.unsupported(reason))?;
         let bias = given(5);
         let weights = node.new_constant("weights", weights);
         node.inputs.truncate(1);
@@ -174,11 +180,11 @@ fn matmul_n_bits(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         if bias.is_some() {
             node.emit_after(BinaryKind::Add.into(), &[bias]);
         }
-        return Ok(Op::MatMul(MatMul::default()));
+        return Ok(op);
     }
     Ok(node
         .function(move |f| {
-            let weights = {
+            let (weights, op) = {
                 let known = |index: usize, name: &str| {
                     let known = f.input(index).ok().and_then(|id| f.constant_of(id));
                     known.ok_or_else(|| f.wrong(format!("input {name} is not known before the network runs")))
@@ -187,53 +193,134 @@ fn matmul_n_bits(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
                 let groups = f.get(4).map(|_| known(4, "g_idx")).transpose()?;
                 let (blocks, scales) = (known(1, "B")?, known(2, "scales")?);
                 let blocks = Blocks { packed: blocks, scales, zero_points, groups };
-                packed.matrix(&blocks, &|reason| f.wrong(reason))?
+                packed.product(&blocks, integers, &|reason| f.wrong(reason))?
             };
             let weights = f.constant(weights);
-            let y = f.matmul(f.input(0)?, weights)?;
+            let y = f.op(op, &[f.input(0)?, weights])?;
             f.get(5).map_or(Ok(y), |bias| f.add(y, bias))
         })
         .into())
 }
 
+/// A digit of so many bits.
+fn digit(bytes: &[u8], index: usize, bits: usize) -> u8 {
+    let per_byte = 8 / bits;
+    (bytes[index / per_byte] >> (index % per_byte * bits)) & (u8::MAX >> (8 - bits))
+}
+
 impl Packed {
+    /// Blocks of a row.
+    const fn in_row(self) -> usize {
+        self.columns.div_ceil(self.block)
+    }
+
+    /// Checks what the matrix is made of against its extents.
+    fn check(self, blocks: &Blocks<'_>, wrong: &dyn Fn(String) -> Error) -> Result<(), Error> {
+        let Self { rows, bits, block, .. } = self;
+        let groups = rows.checked_mul(self.in_row());
+        let digits = groups.and_then(|groups| groups.checked_mul(block)?.checked_mul(bits));
+        let need = digits.ok_or_else(|| wrong("more elements than there are".into()))? / 8;
+        let groups = rows * self.in_row();
+        let are_bytes = |known: &Constant, need: usize, name: &str| {
+            let there = known.dtype() == DType::U8 && known.byte_len() >= need;
+            if there { Ok(()) } else { Err(wrong(format!("input {name} is not {need} bytes"))) }
+        };
+        let are_reals = |known: &Constant, name: &str| {
+            let there = matches!(known.dtype(), DType::F32 | DType::F16 | DType::BF16);
+            let there = there && known.elements() == groups;
+            if there { Ok(()) } else { Err(wrong(format!("input {name} is not {groups} reals"))) }
+        };
+        are_bytes(blocks.packed, need, "B")?;
+        are_reals(blocks.scales, "scales")?;
+        match blocks.zero_points {
+            None => Ok(()),
+            Some(known) if known.dtype() == DType::U8 => {
+                are_bytes(known, rows * (self.in_row() * bits).div_ceil(8), "zero_points")
+            }
+            Some(known) => are_reals(known, "zero_points"),
+        }
+    }
+
+    /// The zero point of block `index`, of all rows' blocks.
+    fn zero_point(self, known: Option<&Constant>, index: usize) -> f32 {
+        let (row, index_in_row) = (index / self.in_row(), index % self.in_row());
+        match known {
+            None => (1_u32 << (self.bits - 1)) as f32,
+            Some(known) if known.dtype() == DType::U8 => {
+                let row_bytes = (self.in_row() * self.bits).div_ceil(8);
+                digit(&known.bytes()[row * row_bytes..], index_in_row, self.bits).into()
+            }
+            Some(known) => real(known, index),
+        }
+    }
+
+    /// The second operand of a product, and the product.
+    fn product(
+        self,
+        blocks: &Blocks<'_>,
+        integers: bool,
+        wrong: &dyn Fn(String) -> Error,
+    ) -> Result<(Constant, Op), Error> {
+        self.check(blocks, wrong)?;
+        if blocks.scales.dtype() != DType::F32 || blocks.groups.is_some() {
+            return Ok((self.matrix(blocks, wrong)?, Op::MatMul(MatMul::default())));
+        }
+        let Self { rows, columns, bits, block } = self;
+        // Halves of bytes hold two bits as well.
+        let stored = bits.max(4);
+        // As ONNX Runtime has it: with real zero points rows stay real.
+        let whole = blocks.zero_points.is_none_or(|known| known.dtype() == DType::U8);
+        let integers = integers && whole && block <= LONGEST;
+        let op = BlockMatMul { depth: columns, bits: stored, block, integers };
+        let (packed, scales) = (blocks.packed.bytes().clone(), blocks.scales.clone());
+        let zero_points = blocks.zero_points.cloned();
+        let mut how = format!("{bits} bits, blocks of {block}, rows of {columns} ").into_bytes();
+        how.extend_from_slice(scales.bytes());
+        if let Some(zero_points) = &zero_points {
+            how.extend_from_slice(zero_points.dtype().name().as_bytes());
+            how.extend_from_slice(zero_points.bytes());
+        }
+        let (given, size) = (block / 8 * bits, block / 8 * stored + 8);
+        let fill = move |at: usize, mut to: &mut [u8]| {
+            let mut own = vec![0; size];
+            let (mut index, mut from) = (at / size, at % size);
+            while !to.is_empty() {
+                let digits = &packed[index * given..][..given];
+                let (elements, parameters) = own.split_at_mut(size - 8);
+                if bits == stored {
+                    elements.copy_from_slice(digits);
+                } else {
+                    for (pair, to) in elements.iter_mut().enumerate() {
+                        *to = digit(digits, 2 * pair, bits) | digit(digits, 2 * pair + 1, bits) << 4;
+                    }
+                }
+                let zero_point = self.zero_point(zero_points.as_ref(), index);
+                parameters[..4].copy_from_slice(&real(&scales, index).to_le_bytes());
+                parameters[4..].copy_from_slice(&zero_point.to_le_bytes());
+                let (part, rest) = to.split_at_mut(to.len().min(size - from));
+                part.copy_from_slice(&own[from..][..part.len()]);
+                (to, index, from) = (rest, index + 1, 0);
+            }
+        };
+        let len = rows.checked_mul(op.column_bytes());
+        let len = len.ok_or_else(|| wrong("more elements than there are".into()))?;
+        memory::check_room(len as u64)?;
+        let recipe = Recipe::new(blocks.packed.bytes().clone(), how, len, fill);
+        let made = constant_of(DType::U8, Shape::from([rows, op.column_bytes()]), recipe);
+        let made = made.ok_or_else(|| Error::from(OutOfMemory { bytes: len as u64 }))?;
+        Ok((made, Op::BlockMatMul(op)))
+    }
+
     /// B as reals of the scales' type, columns by rows: no more elements than `blocks` has digits.
     fn matrix(self, blocks: &Blocks<'_>, wrong: &dyn Fn(String) -> Error) -> Result<Constant, Error> {
         /// Rows that lie side by side in the result, as many as a line of the cache has.
         const TOGETHER: usize = 16;
         let Self { rows, columns, bits, block } = self;
-        let in_row = columns.div_ceil(block);
-        let digits = rows.checked_mul(in_row).and_then(|groups| groups.checked_mul(block)?.checked_mul(bits));
-        let need = digits.ok_or_else(|| wrong("more elements than there are".into()))? / 8;
-        let (groups, row_bytes) = (rows * in_row, (in_row * bits).div_ceil(8));
-        let bytes_of = |known: &Constant, need: usize, name: &str| {
-            let there = known.dtype() == DType::U8 && known.byte_len() >= need;
-            there
-                .then(|| known.bytes().clone())
-                .ok_or_else(|| wrong(format!("input {name} is not {need} bytes")))
-        };
-        let reals = |known: &Constant, name: &str| {
-            let reals = known.to_f64().filter(|reals| reals.len() == groups);
-            reals.ok_or_else(|| wrong(format!("input {name} is not {groups} reals")))
-        };
-        let packed = bytes_of(blocks.packed, need, "B")?;
-        let dtype = blocks.scales.dtype();
-        let scales = reals(blocks.scales, "scales")?;
-        let digit = |bytes: &[u8], index: usize| {
-            let per_byte = 8 / bits;
-            (bytes[index / per_byte] >> (index % per_byte * bits)) & (u8::MAX >> (8 - bits))
-        };
-        let zero_points = match blocks.zero_points {
-            None => vec![f64::from(1_u32 << (bits - 1)); groups],
-            Some(known) if known.dtype() == DType::U8 => {
-                let bytes = bytes_of(known, rows * row_bytes, "zero_points")?;
-                let all = bytes.chunks_exact(row_bytes);
-                all.take(rows)
-                    .flat_map(|row| (0..in_row).map(move |index| f64::from(digit(row, index))))
-                    .collect()
-            }
-            Some(known) => reals(known, "zero_points")?,
-        };
+        let in_row = self.in_row();
+        let (packed, dtype) = (blocks.packed.bytes(), blocks.scales.dtype());
+        let scales: Vec<f32> = (0..rows * in_row).map(|index| real(blocks.scales, index)).collect();
+        let zero_points: Vec<f32> =
+            (0..rows * in_row).map(|index| self.zero_point(blocks.zero_points, index)).collect();
         let group_of: Vec<usize> = match blocks.groups {
             None => (0..columns).map(|column| column / block).collect(),
             Some(known) => {
@@ -255,10 +342,10 @@ impl Packed {
                 let places = &mut values[(column * rows + first) * size..(column * rows + last) * size];
                 for (row, place) in (first..last).zip(places.chunks_exact_mut(size)) {
                     let (own, group) = (row * in_row + column / block, row * in_row + group_of[column]);
-                    let level = f64::from(digit(&packed[own * (block * bits / 8)..], column % block));
-                    let real = ((level - zero_points[group]) as f32) * scales[group] as f32;
-                    match dtype.encode(f64::from(real)) {
-                        _ if dtype == DType::F32 => place.copy_from_slice(&real.to_le_bytes()),
+                    let level = digit(&packed[own * (block * bits / 8)..], column % block, bits);
+                    let value = (f32::from(level) - zero_points[group]) * scales[group];
+                    match dtype.encode(f64::from(value)) {
+                        _ if dtype == DType::F32 => place.copy_from_slice(&value.to_le_bytes()),
                         Some(bits) => place.copy_from_slice(&bits.to_le_bytes()[..size]),
                         None => return Err(wrong(format!("input scales has type {dtype}"))),
                     }
@@ -267,6 +354,20 @@ impl Packed {
         }
         let constant = Constant::new(dtype, Shape::from([columns, rows]), values);
         Ok(constant.expect("as many elements as the shape says"))
+    }
+}
+
+/// Longest block whose elements become integers, too: sums of its products have room in 32 bits.
+const LONGEST: usize = 1 << 15;
+
+/// An element of reals of 32 or 16 bits.
+fn real(known: &Constant, index: usize) -> f32 {
+    let size = known.dtype().bytes();
+    let bytes = &known.bytes()[index * size..][..size];
+    match (known.dtype(), bytes) {
+        (DType::BF16, &[low, high]) => f32_of_bf16(u16::from_le_bytes([low, high])),
+        (_, &[low, high]) => f32_of_f16(u16::from_le_bytes([low, high])),
+        (_, bytes) => bytes.first_chunk().map_or(f32::NAN, |word| f32::from_le_bytes(*word)),
     }
 }
 
