@@ -70,8 +70,7 @@ impl PackedFilter {
     /// Errors: fewer values than the extents call for, zero extents, channels that the groups do not divide.
     pub fn new(filter: &Filter<'_>, groups: usize, isa: Isa) -> Result<Self, Error> {
         let Filter { out_channels, group_channels, .. } = *filter;
-        let depthwise = groups > 1 && group_channels == 1 && out_channels == groups;
-        Self::packed(filter, groups, isa, depthwise)
+        Self::packed(filter, groups, isa, Self::is_depthwise(group_channels, out_channels, groups))
     }
 
     /// Packs one matrix per group, whatever its extents are, as products over time use them.
@@ -104,7 +103,7 @@ impl PackedFilter {
         read: &mut dyn FnMut(usize, &mut [u8]),
     ) -> Result<Self, Error> {
         let Filter { out_channels, group_channels, .. } = *filter;
-        let depthwise = !matrices && groups > 1 && group_channels == 1 && out_channels == groups;
+        let depthwise = !matrices && Self::is_depthwise(group_channels, out_channels, groups);
         if !depthwise {
             let mut own = Vec::new();
             let mut in_panels = true;
@@ -122,13 +121,20 @@ impl PackedFilter {
         Self::packed(&Filter { bytes: &bytes, ..*filter }, groups, isa, depthwise)
     }
 
+    /// Whether channels are computed side by side.
+    const fn is_depthwise(group_channels: usize, out_channels: usize, groups: usize) -> bool {
+        groups > 1
+            && out_channels.is_multiple_of(groups)
+            && Depthwise::takes(group_channels, out_channels / groups)
+    }
+
     fn packed(filter: &Filter<'_>, groups: usize, isa: Isa, depthwise: bool) -> Result<Self, Error> {
         let len = filter.bytes.len() / size_of::<f32>();
         if depthwise {
             let (in_channels, _) = filter.check(groups, len)?;
-            let get = |channel, tap| filter.get(channel, tap, 0);
-            let kernel = Kernel::Depthwise(Depthwise::new(groups, filter.taps, get));
-            let Filter { out_channels, taps, .. } = *filter;
+            let Filter { out_channels, taps, group_channels, .. } = *filter;
+            let get = |channel, tap, input| filter.get(channel, tap, input);
+            let kernel = Kernel::Depthwise(Depthwise::new(out_channels, group_channels, taps, get));
             return Ok(Self { level: Level::new(isa), groups, taps, in_channels, out_channels, kernel });
         }
         Self::dense(filter, groups, isa, len, &mut |panels, index, start, panel| {
@@ -189,7 +195,7 @@ impl PackedFilter {
 enum Kernel {
     /// Panels of each group, one group behind the other.
     Dense { panels: Panels, weights: Buffer, group_len: usize },
-    /// One input channel, one output channel per group.
+    /// One input channel and one output channel per group, or a few of either.
     Depthwise(Depthwise),
     /// 3×3 windows one step apart, of one group.
     Winograd(Winograd),

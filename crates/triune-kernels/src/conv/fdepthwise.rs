@@ -1,5 +1,5 @@
-//! The f32 depthwise convolution: channels side by side in vectors, groups of neighbouring pixels. Taps in padding are left
-//! out, so the pixels of a group have the same taps.
+//! The f32 depthwise convolution, and that in groups of a few channels: channels side by side in vectors, groups of neighbouring pixels.
+//! Taps in padding are left out, so the pixels of a group have the same taps.
 
 use std::ops::Range;
 
@@ -10,10 +10,12 @@ use crate::{ConvGeometry, Isa, Pool, math};
 use super::fconv::Views;
 use super::fepilogue::Epilogue;
 
-/// Weights of a depthwise convolution, tap by tap.
+/// Weights of a depthwise convolution, tap by tap, input channel of the group by input channel.
 #[derive(Debug)]
 pub(crate) struct Depthwise {
     channels: usize,
+    /// Input channels, and output channels, of a group: see [`Depthwise::takes`].
+    each: usize,
     /// Channels of a tap, those included that fill its last vector.
     padded: usize,
     weights: Vec<f32>,
@@ -23,16 +25,26 @@ pub(crate) struct Depthwise {
 const LANES: usize = 16;
 
 impl Depthwise {
-    /// `weight` gives the value of a channel and a tap.
-    pub(crate) fn new(channels: usize, taps: usize, weight: impl Fn(usize, usize) -> f32) -> Self {
+    /// Whether groups of so many input and output channels are computed side by side: a vector of any instruction set has whole ones.
+    pub(crate) const fn takes(inputs: usize, outputs: usize) -> bool {
+        inputs == outputs && matches!(inputs, 1 | 2 | 4)
+    }
+
+    /// `weight` gives the value of a channel, a tap and one of the group's `each` input channels.
+    pub(crate) fn new(
+        channels: usize,
+        each: usize,
+        taps: usize,
+        weight: impl Fn(usize, usize, usize) -> f32,
+    ) -> Self {
         let padded = channels.next_multiple_of(LANES);
-        let mut weights = vec![0.0; taps.saturating_mul(padded)];
-        for (tap, row) in weights.chunks_exact_mut(padded).enumerate() {
+        let mut weights = vec![0.0; taps.saturating_mul(each).saturating_mul(padded)];
+        for (index, row) in weights.chunks_exact_mut(padded).enumerate() {
             for (channel, to) in row[..channels].iter_mut().enumerate() {
-                *to = weight(channel, tap);
+                *to = weight(channel, index / each, index % each);
             }
         }
-        Self { channels, padded, weights }
+        Self { channels, each, padded, weights }
     }
 
     /// Bytes of the weights.
@@ -58,10 +70,14 @@ pub(super) struct Group {
     /// Rows and columns of taps.
     pub(super) lines: usize,
     pub(super) columns: usize,
-    /// The first channel's weight at the first tap; readable for whole vectors.
+    /// The first channel's weight at the first tap; readable for whole vectors. From one input channel of a group to the next, from
+    /// tap to tap, and from row to row of them.
     pub(super) weights: *const f32,
-    pub(super) weight_line: usize,
+    pub(super) weight_input: usize,
     pub(super) weight_step: usize,
+    pub(super) weight_line: usize,
+    /// Input channels of a group.
+    pub(super) each: usize,
     /// One per channel; readable for whole vectors.
     pub(super) bias: *const f32,
     /// Null without a residual.
@@ -109,7 +125,8 @@ impl Group {
     unsafe fn run_scalar(&self, pixels: usize) {
         let [low, high] = self.limits;
         for (pixel, channel) in (0..pixels).flat_map(|pixel| (0..self.channels).map(move |c| (pixel, c))) {
-            let first = self.input.wrapping_add(pixel * self.input_step + channel);
+            let own = channel - channel % self.each;
+            let first = self.input.wrapping_add(pixel * self.input_step + own);
             let mut sum = 0.0f32;
             for line in 0..self.lines {
                 if self.stops() {
@@ -118,8 +135,13 @@ impl Group {
                 for column in 0..self.columns {
                     let x = first.wrapping_add(line * self.line_step + column * self.column_step);
                     let at = line * self.weight_line + column * self.weight_step + channel;
-                    // SAFETY: a tap and its weight, as the caller promised.
-                    sum = unsafe { (*x).mul_add(*self.weights.add(at), sum) };
+                    for input in 0..self.each {
+                        // SAFETY: a tap and its weight, as the caller promised.
+                        sum = unsafe {
+                            let weight = *self.weights.add(at + input * self.weight_input);
+                            (*x.add(input)).mul_add(weight, sum)
+                        };
+                    }
                 }
             }
             // SAFETY: a channel of a pixel, as the caller promised.
@@ -177,7 +199,8 @@ pub(crate) fn run(
         let (n, oh) = (task / out.h, task % out.h);
         let taps = taps_inside(oh * g.stride[0], g.pad[0], g.dilation[0], g.kernel[0], views.in_map.h);
         let row = Row { level, depthwise, geometry, epilogue, views, n, oh, taps, inner: inner.clone() };
-        let steps = depthwise.channels.saturating_mul(row.taps.len()).saturating_mul(g.kernel[1]);
+        let channels = depthwise.channels.saturating_mul(depthwise.each);
+        let steps = channels.saturating_mul(row.taps.len()).saturating_mul(g.kernel[1]);
         for part in spans(out.w, steps) {
             // SAFETY: the row belongs to this task, and its taps lie inside of the checked input.
             unsafe {
@@ -246,7 +269,8 @@ impl Row<'_> {
         let (g, views) = (self.geometry, self.views);
         let map = views.in_map;
         let (line_step, column_step) = (g.dilation[0] * map.stride_h, g.dilation[1] * map.stride_w);
-        let weight_line = g.kernel[1] * self.depthwise.padded;
+        let Depthwise { each, padded, .. } = *self.depthwise;
+        let weight_line = g.kernel[1] * each * padded;
         let lines = self.taps.len();
         let mut ow = pixels.start;
         while ow < pixels.end {
@@ -264,7 +288,7 @@ impl Row<'_> {
                 .wrapping_add((ow * g.stride[1]).wrapping_sub(g.pad[1]).wrapping_mul(map.stride_w));
             let first =
                 origin.wrapping_add(self.taps.start * line_step).wrapping_add(columns.start * column_step);
-            let tap = self.taps.start * weight_line + columns.start * self.depthwise.padded;
+            let tap = self.taps.start * weight_line + columns.start * each * padded;
             let residual = views.residual.map(|(x, map)| {
                 let at = map.offset(self.n, self.oh, ow) + channels.start;
                 (x.as_ptr().wrapping_add(at), map.stride_w)
@@ -278,8 +302,10 @@ impl Row<'_> {
                 lines,
                 columns: columns.len(),
                 weights: self.depthwise.weights.as_ptr().wrapping_add(tap + channels.start),
+                weight_input: padded,
+                weight_step: each * padded,
                 weight_line,
-                weight_step: self.depthwise.padded,
+                each,
                 bias: self.epilogue.bias.as_ptr().wrapping_add(channels.start),
                 residual,
                 residual_step,

@@ -2,13 +2,15 @@
 //! of them, or a few vectors at a time where pixels are few. Accumulators stay in registers for all taps.
 
 #[cfg(target_arch = "aarch64")]
-use std::arch::aarch64::{vaddq_f32, vdupq_n_f32, vld1q_f32, vst1q_f32};
+use std::arch::aarch64::{
+    float32x4_t, vaddq_f32, vdupq_laneq_f32, vdupq_n_f32, vld1q_f32, vst1q_f32, vtrn1q_f32, vtrn2q_f32,
+};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
-    _mm256_add_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_maskload_ps, _mm256_maskstore_ps, _mm256_max_ps,
-    _mm256_min_ps, _mm256_set1_ps, _mm256_setzero_ps, _mm256_storeu_ps, _mm512_add_ps, _mm512_fmadd_ps,
-    _mm512_loadu_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_max_ps, _mm512_min_ps,
-    _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
+    __m256, __m512, _mm256_add_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_maskload_ps, _mm256_maskstore_ps,
+    _mm256_max_ps, _mm256_min_ps, _mm256_permute_ps, _mm256_set1_ps, _mm256_setzero_ps, _mm256_storeu_ps,
+    _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps,
+    _mm512_max_ps, _mm512_min_ps, _mm512_permute_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
 };
 
 #[cfg(target_arch = "aarch64")]
@@ -20,7 +22,7 @@ use super::fgemm_simd::{mask_256, mask_512};
 
 macro_rules! depthwise {
     ($name:ident, $channels:ident, $kernel:ident, $features:literal, $lanes:literal, $zero:path, $splat:path, $load:path,
-     $store:path, $fma:path, $add:path, $min:path, $max:path, $mask:path, $masked_load:expr, $masked_store:path,
+     $store:path, $fma:path, $add:path, $min:path, $max:path, $mask:path, $masked_load:expr, $masked_store:path, $spread:ident,
      [$([$pixels:literal, $vectors:literal]),*]) => {
         /// # Safety
         /// As `Group::run`, on a machine with the features.
@@ -28,9 +30,13 @@ macro_rules! depthwise {
         pub(super) unsafe fn $name(pixels: usize, group: &Group) {
             // SAFETY: passed on; the number of pixels is the one that the kernel is made for.
             unsafe {
-                match pixels {
-                    $($pixels => $channels::<$pixels, $vectors>(group),)*
-                    _ => unreachable!("no kernel of {pixels} pixels"),
+                match (pixels, group.each) {
+                    $(
+                        ($pixels, 1) => $channels::<$pixels, $vectors, 1>(group),
+                        ($pixels, 2) => $channels::<$pixels, $vectors, 2>(group),
+                        ($pixels, 4) => $channels::<$pixels, $vectors, 4>(group),
+                    )*
+                    (_, each) => unreachable!("no kernel of {pixels} pixels and groups of {each}"),
                 }
             }
         }
@@ -38,20 +44,20 @@ macro_rules! depthwise {
         /// # Safety
         /// As `Group::run`, with `PIXELS` pixels.
         #[target_feature(enable = $features)]
-        unsafe fn $channels<const PIXELS: usize, const VECTORS: usize>(group: &Group) {
+        unsafe fn $channels<const PIXELS: usize, const VECTORS: usize, const EACH: usize>(group: &Group) {
             let mut channel = 0;
             // SAFETY: passed on; channels are in range, or masked.
             unsafe {
                 while channel + VECTORS * $lanes <= group.channels {
-                    $kernel::<PIXELS, VECTORS, false>(group, channel);
+                    $kernel::<PIXELS, VECTORS, EACH, false>(group, channel);
                     channel += VECTORS * $lanes;
                 }
                 while channel + $lanes <= group.channels {
-                    $kernel::<PIXELS, 1, false>(group, channel);
+                    $kernel::<PIXELS, 1, EACH, false>(group, channel);
                     channel += $lanes;
                 }
                 if channel < group.channels {
-                    $kernel::<PIXELS, 1, true>(group, channel);
+                    $kernel::<PIXELS, 1, EACH, true>(group, channel);
                 }
             }
         }
@@ -62,7 +68,10 @@ macro_rules! depthwise {
         /// As `Group::run`; the channels exist, but for those that are masked.
         #[inline]
         #[target_feature(enable = $features)]
-        unsafe fn $kernel<const PIXELS: usize, const VECTORS: usize, const LAST: bool>(group: &Group, channel: usize) {
+        unsafe fn $kernel<const PIXELS: usize, const VECTORS: usize, const EACH: usize, const LAST: bool>(
+            group: &Group,
+            channel: usize,
+        ) {
             let mask = $mask(group.channels - channel);
             let mut sums = [[$zero(); VECTORS]; PIXELS];
             // SAFETY: taps and weights of the channels, which lie where the group says; masked lanes are not touched.
@@ -75,16 +84,20 @@ macro_rules! depthwise {
                     }
                     let (mut x, mut w) = (line, weights);
                     for _ in 0..group.columns {
-                        let mut factors = [$zero(); VECTORS];
-                        for (vector, factor) in factors.iter_mut().enumerate() {
-                            *factor = $load(w.add(vector * $lanes));
+                        let mut factors = [[$zero(); EACH]; VECTORS];
+                        for (vector, factors) in factors.iter_mut().enumerate() {
+                            for (input, factor) in factors.iter_mut().enumerate() {
+                                *factor = $load(w.add(input * group.weight_input + vector * $lanes));
+                            }
                         }
                         for (pixel, sums) in sums.iter_mut().enumerate() {
                             let x = x.wrapping_add(pixel * group.input_step);
                             for (vector, sum) in sums.iter_mut().enumerate() {
                                 let x = x.wrapping_add(vector * $lanes);
                                 let x = if LAST { $masked_load(x, mask) } else { $load(x) };
-                                *sum = $fma(x, factors[vector], *sum);
+                                for (input, factor) in factors[vector].iter().enumerate() {
+                                    *sum = $fma($spread::<EACH>(x, input), *factor, *sum);
+                                }
                             }
                         }
                         x = x.wrapping_add(group.column_step);
@@ -119,6 +132,54 @@ macro_rules! depthwise {
     };
 }
 
+/// In each lane the element number `input` of the `EACH` lanes that it is one of.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn spread_512<const EACH: usize>(x: __m512, input: usize) -> __m512 {
+    match (EACH, input) {
+        (2, 0) => _mm512_permute_ps::<0b10_10_00_00>(x),
+        (2, _) => _mm512_permute_ps::<0b11_11_01_01>(x),
+        (4, 0) => _mm512_permute_ps::<0b00_00_00_00>(x),
+        (4, 1) => _mm512_permute_ps::<0b01_01_01_01>(x),
+        (4, 2) => _mm512_permute_ps::<0b10_10_10_10>(x),
+        (4, _) => _mm512_permute_ps::<0b11_11_11_11>(x),
+        _ => x,
+    }
+}
+
+/// As [`spread_512`].
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn spread_256<const EACH: usize>(x: __m256, input: usize) -> __m256 {
+    match (EACH, input) {
+        (2, 0) => _mm256_permute_ps::<0b10_10_00_00>(x),
+        (2, _) => _mm256_permute_ps::<0b11_11_01_01>(x),
+        (4, 0) => _mm256_permute_ps::<0b00_00_00_00>(x),
+        (4, 1) => _mm256_permute_ps::<0b01_01_01_01>(x),
+        (4, 2) => _mm256_permute_ps::<0b10_10_10_10>(x),
+        (4, _) => _mm256_permute_ps::<0b11_11_11_11>(x),
+        _ => x,
+    }
+}
+
+/// In each lane the element number `input` of the `EACH` lanes that it is one of.
+#[cfg(target_arch = "aarch64")]
+#[inline]
+#[target_feature(enable = "neon")]
+fn spread_neon<const EACH: usize>(x: float32x4_t, input: usize) -> float32x4_t {
+    match (EACH, input) {
+        (2, 0) => vtrn1q_f32(x, x),
+        (2, _) => vtrn2q_f32(x, x),
+        (4, 0) => vdupq_laneq_f32::<0>(x),
+        (4, 1) => vdupq_laneq_f32::<1>(x),
+        (4, 2) => vdupq_laneq_f32::<2>(x),
+        (4, _) => vdupq_laneq_f32::<3>(x),
+        _ => x,
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 depthwise!(
     pixels_avx512,
@@ -137,6 +198,7 @@ depthwise!(
     mask_512,
     |from: *const f32, mask| _mm512_maskz_loadu_ps(mask, from),
     _mm512_mask_storeu_ps,
+    spread_512,
     [[1, 4], [2, 4], [3, 3], [4, 2], [5, 2], [6, 2]]
 );
 #[cfg(target_arch = "x86_64")]
@@ -157,6 +219,7 @@ depthwise!(
     mask_256,
     |from: *const f32, mask| _mm256_maskload_ps(from, mask),
     _mm256_maskstore_ps,
+    spread_256,
     [[1, 4], [2, 4], [3, 3], [4, 2], [5, 2], [6, 2]]
 );
 #[cfg(target_arch = "aarch64")]
@@ -177,5 +240,6 @@ depthwise!(
     neon::lanes,
     neon::load_first,
     neon::store_first,
+    spread_neon,
     [[1, 8], [2, 8], [3, 6], [4, 4], [5, 4], [6, 4]]
 );

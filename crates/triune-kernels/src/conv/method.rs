@@ -11,7 +11,7 @@ pub enum ConvMethod {
     Gather,
     /// A matrix product whose windows are read from rows of the input that are copied first, band by band.
     Rows,
-    /// Each channel by itself.
+    /// Each channel by itself, or each group of a few; of integers each channel.
     Depthwise,
     /// Winograd's filtering.
     Winograd,
