@@ -53,8 +53,9 @@ impl Depthwise {
     }
 }
 
-/// Most pixels of a group.
+/// Most pixels of a group, and of one whose pixels share elements.
 const MAX_PIXELS: usize = 6;
+const MAX_SHARING: usize = 10;
 
 /// Floats that wait for a function, so that it is called for many at once.
 const STAGE: usize = 2048;
@@ -98,12 +99,18 @@ impl Group {
         self.long && cancel::requested()
     }
 
-    /// Computes `pixels` pixels, at most [`MAX_PIXELS`].
+    /// How many columns lie between neighbouring pixels, which share elements of rows of a few taps then; 0 where they do not.
+    #[inline]
+    pub(super) fn apart(&self) -> usize {
+        apart(self.each, self.columns, self.input_step, self.column_step)
+    }
+
+    /// Computes `pixels` pixels, at most [`MAX_PIXELS`], or [`MAX_SHARING`] that share elements.
     ///
     /// # Safety
     /// Pixels, taps and channels can be read and written as the fields say, by this thread alone.
     unsafe fn run(&self, level: Level, pixels: usize) {
-        debug_assert!(pixels <= MAX_PIXELS);
+        debug_assert!(pixels <= if self.apart() > 0 { MAX_SHARING } else { MAX_PIXELS });
         // SAFETY: as promised by the caller; the level vouches for the instruction set.
         unsafe {
             match level.isa() {
@@ -153,6 +160,16 @@ impl Group {
                 *self.output.add(pixel * self.output_step + channel) = math::min(math::max(y, low), high);
             }
         }
+    }
+}
+
+/// How many columns of taps lie between neighbouring pixels, where a kernel loads each element once for all that see it.
+#[inline]
+fn apart(each: usize, columns: usize, input_step: usize, column_step: usize) -> usize {
+    match (each, columns) {
+        (1, 3 | 5) if input_step == column_step => 1,
+        (1, 3 | 5) if input_step == 2 * column_step => 2,
+        _ => 0,
     }
 }
 
@@ -272,13 +289,16 @@ impl Row<'_> {
         let Depthwise { each, padded, .. } = *self.depthwise;
         let weight_line = g.kernel[1] * each * padded;
         let lines = self.taps.len();
+        let input_step = g.stride[1] * map.stride_w;
+        let shares = apart(each, g.kernel[1], input_step, column_step) > 0;
+        let most = if shares { MAX_SHARING } else { MAX_PIXELS };
         let mut ow = pixels.start;
         while ow < pixels.end {
             let (count, columns) = if self.inner.contains(&ow) {
                 // Two last groups of about the same size: one of a pixel would take as long as one of three.
                 let left = self.inner.end.min(pixels.end) - ow;
-                let even = left.div_ceil(left.div_ceil(MAX_PIXELS));
-                (if left < 2 * MAX_PIXELS { even } else { MAX_PIXELS }, 0..g.kernel[1])
+                let even = left.div_ceil(left.div_ceil(most));
+                (if left < 2 * most { even } else { most }, 0..g.kernel[1])
             } else {
                 (1, self.columns(ow))
             };
@@ -296,7 +316,7 @@ impl Row<'_> {
             let (residual, residual_step) = residual.unwrap_or((std::ptr::null(), 0));
             let group = Group {
                 input: views.input.as_ptr().wrapping_add(first),
-                input_step: g.stride[1] * map.stride_w,
+                input_step,
                 line_step,
                 column_step,
                 lines,

@@ -23,20 +23,26 @@ use super::fgemm_simd::{mask_256, mask_512};
 macro_rules! depthwise {
     ($name:ident, $channels:ident, $kernel:ident, $features:literal, $lanes:literal, $zero:path, $splat:path, $load:path,
      $store:path, $fma:path, $add:path, $min:path, $max:path, $mask:path, $masked_load:expr, $masked_store:path, $spread:ident,
-     [$([$pixels:literal, $vectors:literal]),*]) => {
+     [$([$pixels:literal, $vectors:literal]),*], [$([$slid:literal, $wide:literal]),*]) => {
         /// # Safety
         /// As `Group::run`, on a machine with the features.
         #[target_feature(enable = $features)]
         pub(super) unsafe fn $name(pixels: usize, group: &Group) {
             // SAFETY: passed on; the number of pixels is the one that the kernel is made for.
             unsafe {
-                match (pixels, group.each) {
+                match (pixels, group.each, group.apart(), group.columns) {
                     $(
-                        ($pixels, 1) => $channels::<$pixels, $vectors, 1>(group),
-                        ($pixels, 2) => $channels::<$pixels, $vectors, 2>(group),
-                        ($pixels, 4) => $channels::<$pixels, $vectors, 4>(group),
+                        ($slid, 1, 1, 3) => $channels::<$slid, $wide, 1, 1, 3>(group),
+                        ($slid, 1, 2, 3) => $channels::<$slid, $wide, 1, 2, 3>(group),
+                        ($slid, 1, 1, 5) => $channels::<$slid, $wide, 1, 1, 5>(group),
+                        ($slid, 1, 2, 5) => $channels::<$slid, $wide, 1, 2, 5>(group),
                     )*
-                    (_, each) => unreachable!("no kernel of {pixels} pixels and groups of {each}"),
+                    $(
+                        ($pixels, 1, ..) => $channels::<$pixels, $vectors, 1, 0, 0>(group),
+                        ($pixels, 2, ..) => $channels::<$pixels, $vectors, 2, 0, 0>(group),
+                        ($pixels, 4, ..) => $channels::<$pixels, $vectors, 4, 0, 0>(group),
+                    )*
+                    (_, each, ..) => unreachable!("no kernel of {pixels} pixels and groups of {each}"),
                 }
             }
         }
@@ -44,31 +50,34 @@ macro_rules! depthwise {
         /// # Safety
         /// As `Group::run`, with `PIXELS` pixels.
         #[target_feature(enable = $features)]
-        unsafe fn $channels<const PIXELS: usize, const VECTORS: usize, const EACH: usize>(group: &Group) {
+        unsafe fn $channels<const PIXELS: usize, const VECTORS: usize, const EACH: usize, const APART: usize, const COLUMNS: usize>(
+            group: &Group,
+        ) {
             let mut channel = 0;
             // SAFETY: passed on; channels are in range, or masked.
             unsafe {
                 while channel + VECTORS * $lanes <= group.channels {
-                    $kernel::<PIXELS, VECTORS, EACH, false>(group, channel);
+                    $kernel::<PIXELS, VECTORS, EACH, APART, COLUMNS, false>(group, channel);
                     channel += VECTORS * $lanes;
                 }
                 while channel + $lanes <= group.channels {
-                    $kernel::<PIXELS, 1, EACH, false>(group, channel);
+                    $kernel::<PIXELS, 1, EACH, APART, COLUMNS, false>(group, channel);
                     channel += $lanes;
                 }
                 if channel < group.channels {
-                    $kernel::<PIXELS, 1, EACH, true>(group, channel);
+                    $kernel::<PIXELS, 1, EACH, APART, COLUMNS, true>(group, channel);
                 }
             }
         }
 
-        /// `PIXELS` pixels, `VECTORS` vectors of channels from `channel` on, the only one masked if it is the `LAST`.
+        /// `PIXELS` pixels, `VECTORS` vectors of channels from `channel` on, the only one masked if it is the `LAST`. With `APART`, pixels lie
+        /// so many columns from each other, and rows have `COLUMNS` taps: an element is loaded once for all that see it.
         ///
         /// # Safety
         /// As `Group::run`; the channels exist, but for those that are masked.
         #[inline]
         #[target_feature(enable = $features)]
-        unsafe fn $kernel<const PIXELS: usize, const VECTORS: usize, const EACH: usize, const LAST: bool>(
+        unsafe fn $kernel<const PIXELS: usize, const VECTORS: usize, const EACH: usize, const APART: usize, const COLUMNS: usize, const LAST: bool>(
             group: &Group,
             channel: usize,
         ) {
@@ -81,6 +90,42 @@ macro_rules! depthwise {
                 for _ in 0..group.lines {
                     if group.stops() {
                         return;
+                    }
+if APART > 0 {
+                        let mut factors = [[$zero(); COLUMNS]; VECTORS];
+                        for (vector, factors) in factors.iter_mut().enumerate() {
+                            for (column, factor) in factors.iter_mut().enumerate() {
+                                *factor = $load(weights.add(column * group.weight_step + vector * $lanes));
+                            }
+                        }
+                        for (vector, factors) in factors.iter().enumerate() {
+                            let load = |at: usize| {
+                                let x = line.wrapping_add(at * group.column_step + vector * $lanes);
+                                // SAFETY: an element of the line that a pixel sees; masked lanes are not touched.
+                                unsafe { if LAST { $masked_load(x, mask) } else { $load(x) } }
+                            };
+                            let mut seen = [$zero(); COLUMNS];
+                            for (at, seen) in seen.iter_mut().enumerate() {
+                                *seen = load(at);
+                            }
+                            for (pixel, sums) in sums.iter_mut().enumerate() {
+                                for (x, factor) in seen.iter().zip(factors) {
+                                    sums[vector] = $fma(*x, *factor, sums[vector]);
+                                }
+                                if pixel + 1 < PIXELS {
+                                    for at in 0..COLUMNS {
+                                        seen[at] = if at + APART < COLUMNS {
+                                            seen[at + APART]
+                                        } else {
+                                            load((pixel + 1) * APART + at)
+                                        };
+                                    }
+                                }
+                            }
+                        }
+                        line = line.wrapping_add(group.line_step);
+                        weights = weights.wrapping_add(group.weight_line);
+                        continue;
                     }
                     let (mut x, mut w) = (line, weights);
                     for _ in 0..group.columns {
@@ -199,7 +244,8 @@ depthwise!(
     |from: *const f32, mask| _mm512_maskz_loadu_ps(mask, from),
     _mm512_mask_storeu_ps,
     spread_512,
-    [[1, 4], [2, 4], [3, 3], [4, 2], [5, 2], [6, 2]]
+    [[1, 4], [2, 4], [3, 3], [4, 2], [5, 2], [6, 2]],
+    [[1, 4], [2, 4], [3, 3], [4, 2], [5, 2], [6, 2], [7, 2], [8, 2], [9, 2], [10, 2]]
 );
 #[cfg(target_arch = "x86_64")]
 depthwise!(
@@ -220,7 +266,8 @@ depthwise!(
     |from: *const f32, mask| _mm256_maskload_ps(from, mask),
     _mm256_maskstore_ps,
     spread_256,
-    [[1, 4], [2, 4], [3, 3], [4, 2], [5, 2], [6, 2]]
+    [[1, 4], [2, 4], [3, 3], [4, 2], [5, 2], [6, 2]],
+    [[1, 4], [2, 4], [3, 3], [4, 2], [5, 2], [6, 1], [7, 1], [8, 1], [9, 1], [10, 1]]
 );
 #[cfg(target_arch = "aarch64")]
 depthwise!(
@@ -241,5 +288,6 @@ depthwise!(
     neon::load_first,
     neon::store_first,
     spread_neon,
-    [[1, 8], [2, 8], [3, 6], [4, 4], [5, 4], [6, 4]]
+    [[1, 8], [2, 8], [3, 6], [4, 4], [5, 4], [6, 4]],
+    [[1, 4], [2, 4], [3, 4], [4, 4], [5, 4], [6, 2], [7, 2], [8, 2], [9, 2], [10, 2]]
 );
