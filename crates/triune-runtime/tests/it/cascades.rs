@@ -1,9 +1,13 @@
-//! Cascades: products, pools and tables that run band by band compute the same in less time, and move less.
+//! Cascades: products, pools, resamplings and tables that run band by band compute the same in less time, and move less.
 
 use std::sync::Arc;
 
 use triune_device::{DeviceSpec, SegmentKind};
-use triune_graph::{Graph, format::onnx};
+use triune_graph::{
+    Graph, Op,
+    format::onnx,
+    ops::{CoordinateMode, NearestMode, Resize, ResizeMode},
+};
 use triune_runtime::{
     CompileOptions, DeployOptions, Deployment, Device, PlanOptions, Profile, Program, compile,
 };
@@ -38,8 +42,21 @@ fn network(random: &mut Random) -> Graph {
     for _ in 0..random.between(2, 6) {
         let kernel = [random.between(1, 4), random.between(1, 4)];
         let window = random.window(size, kernel);
-        let kind = random.below(5);
+        let kind = random.below(6);
         let y = match kind {
+            5 if size.iter().all(|&extent| extent < 40) => {
+                size = size.map(|extent| 2 * extent);
+                let mode = match random.below(3) {
+                    0 => ResizeMode::Nearest(NearestMode::Floor),
+                    1 => ResizeMode::Nearest(NearestMode::RoundPreferCeil),
+                    _ => ResizeMode::Linear,
+                };
+                let coordinates =
+                    [CoordinateMode::Asymmetric, CoordinateMode::PytorchHalfPixel][random.below(2)];
+                let scales = builder.constant(&Tensor::f32(&[4], &[1.0, 1.0, 2.0, 2.0]));
+                let inputs = [Some(x), None, Some(scales)];
+                builder.node_with(Op::Resize(Resize { mode, coordinates }), &inputs, 1)[0]
+            }
             0 => {
                 size = window.output(size);
                 builder.pool_window(PoolKind::Max, x, window)
