@@ -29,7 +29,7 @@ impl Setting {
     const CASCADES: Self = Self { cascades: true, ..Self::NONE };
     const ONCE: Self = Self { replicated: false, ..Self::NONE };
 
-    /// That of a topology on Metis, by the model files of the vendor's repository, of the release that the figures are of.
+    /// That of a topology on Metis, by the newest model file of the vendor's repository that is public.
     pub(crate) fn on_metis(topology: &str) -> Self {
         let (name, _) = topology.rsplit_once('_').unwrap_or((topology, ""));
         match name {

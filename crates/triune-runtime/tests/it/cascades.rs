@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use triune_device::{DeviceSpec, SegmentKind};
+use triune_device::{Command, DeviceSpec, SegmentKind, command::decode};
 use triune_graph::{
     Graph, Op,
     format::onnx,
@@ -110,7 +110,7 @@ fn moved(deployment: &Deployment) -> u64 {
 #[test]
 fn bands_compute_what_the_whole_does() {
     let mut random = Random(11);
-    let (mut cascades, mut less) = (0, 0);
+    let (mut cascades, mut less, mut resampled) = (0, 0, 0);
     for case in 0..60 {
         let graph = network(&mut random);
         // Some of the largest map.
@@ -125,6 +125,11 @@ fn bands_compute_what_the_whole_does() {
             continue;
         }
         cascades += 1;
+        let [before, after] = [&whole, &bands].map(|program| {
+            let commands = decode(&program.instructions).expect("commands");
+            commands.iter().filter(|command| matches!(command, Command::Resize(_))).count()
+        });
+        resampled += usize::from(after > before);
         assert!(bands.instructions.len() > whole.instructions.len(), "case {case}");
         let time = |deployment: &Deployment| {
             let options = triune_device::TimingOptions { active_cores: spec.cores, ..Default::default() };
@@ -149,6 +154,7 @@ fn bands_compute_what_the_whole_does() {
         assert_eq!(bands.replan(&spec, &plan).expect("a plan"), bands, "case {case}");
     }
     assert!(cascades >= 15 && less == cascades, "{cascades} cascades, {less} of which move less");
+    assert!(resampled >= 3, "{resampled} cascades have resamplings");
 }
 
 #[test]
