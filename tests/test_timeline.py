@@ -108,9 +108,12 @@ def test_what_stays_near_is_said_alike(package: Package, timeline: Timeline) -> 
     assert residency["policy"] == "exact"
     assert residency["gap"] == 0
     assert residency["lower_bound"] <= residency["peak"] <= residency["capacity"]
-    assert 0 < residency["value"] <= residency["bound"]
     near = [buffer for buffer in timeline.buffers() if buffer["segment"] == "resident"]
-    assert max(buffer["offset"] + buffer["bytes"] for buffer in near) == residency["peak"]
+    assert max((buffer["offset"] + buffer["bytes"] for buffer in near), default=0) == residency["peak"]
+    # Metis' L1 keeps bands of cascades alone.
+    keeps = timeline.device != "metis"
+    assert (residency["value"] > 0) == (len(near) > 0) == keeps
+    assert residency["value"] <= residency["bound"]
     none = package.timeline(policy="none").residency()
     assert none is not None
     assert (none["policy"], none["value"], none["peak"]) == ("none", 0, 0)

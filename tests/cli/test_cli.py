@@ -63,13 +63,13 @@ def test_compile_verbose(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert main(["compile", str(DIGITS_INT8), "-o", str(tmp_path / "out"), "-v"]) == 0
     said = capsys.readouterr().err
     assert "compiling" in said
-    assert "policy exact keeps 2.0 KiB of 3.5 MiB on chip" in said
+    assert "policy exact keeps 0 B of 3.5 MiB on chip" in said, "Metis' L1 keeps bands of cascades alone"
 
 
 def test_compile_with_little_on_chip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     arguments = ["compile", str(DIGITS_INT8), "-o", str(out), "-v", "--residency", "option1", "--on-chip", "1100"]
-    assert main(arguments) == 0
+    assert main([*arguments, "--target", "zg330"]) == 0
     assert "policy option1 keeps 1.0 KiB of 1.1 KiB on chip" in capsys.readouterr().err
 
 

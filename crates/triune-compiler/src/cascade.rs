@@ -1,4 +1,4 @@
-//! Cascades: consecutive products and pools that run band of rows by band of rows, so that what lies between them never has to
+//! Cascades: consecutive products, pools and resamplings that run band of rows by band of rows, so that what lies between them never has to
 //! exist as a whole.
 //!
 //! A step over a command stream whose addresses still name feature maps, as the memory plan is: a band of a command is the same
@@ -9,18 +9,24 @@ use std::ops::Range;
 
 use triune_device::{
     Addr, Command, DeviceSpec, TimingOptions,
-    command::{CommandBuffer, FeatureMap, Window},
+    command::{CommandBuffer, FeatureMap, Resize, Window},
+    spec::Kept,
     timing, work,
 };
 
+use triune_tensor::function::CoordinateMode;
+
 use crate::{
     ALIGNMENT, Error, Operator, Program, Wait, patch,
-    plan::{Besides, Draft, PlanOptions, Planned, place as place_all, share_of},
+    plan::{Besides, Draft, PlanOptions, Planned, Scope, place_within, share_of},
     program::PlannedBuffer,
 };
 
 /// Most commands of a cascade: each one more makes the first bands higher.
 const DEEPEST: usize = 6;
+
+/// How often cascades are looked for at most.
+const ROUNDS: usize = 4;
 
 /// Most bands of a cascade: each of them is launched.
 const MOST_BANDS: u32 = 64;
@@ -54,15 +60,15 @@ struct Cascade {
     saved: u64,
 }
 
-/// The program with those of its commands in cascades between which feature maps lie in no near memory, where bands take less time;
-/// `None` where there are none. `planned` is the plan of the program as it is.
-fn cascaded(
+/// Commands between which feature maps lie in no near memory, where bands take less time. `planned` is the plan of the program as it
+/// is.
+fn found(
     program: &Unplanned,
+    commands: &[Command],
     planned: &Planned,
     about: &Circumstances<'_>,
-) -> Result<Option<Unplanned>, Error> {
-    let commands: Vec<Command> = program.commands.iter().collect();
-    let users = users(&commands, program.drafts.len());
+) -> Result<Vec<Cascade>, Error> {
+    let users = users(commands, program.drafts.len());
     let is_far = |draft: usize| {
         let buffer: Option<&PlannedBuffer> = planned.drafts[draft].map(|at| &planned.buffers[at]);
         buffer.is_some_and(|buffer| buffer.segment != Program::RESIDENT)
@@ -81,20 +87,28 @@ fn cascaded(
                 })
         })
         .collect();
-    let mut found: Vec<Cascade> = Vec::new();
-    let mut at = 0;
-    while at < commands.len() {
+    // From the last command back to the first: what all from there on save at most, and the cascade that they begin with.
+    let mut best: Vec<(u64, Option<Cascade>)> = vec![(0, None); commands.len() + 1];
+    for at in (0..commands.len()).rev() {
         work::go_on()?;
+        best[at] = (best[at + 1].0, None);
         let most = joined[at..].iter().take(DEEPEST - 1).take_while(|&&joined| joined).count() + 1;
-        let mut best: Option<Cascade> = None;
         for depth in 2..=most {
-            let deeper = fastest(&commands, at, depth, planned, about)?;
-            best = [best, deeper].into_iter().flatten().max_by_key(|each| each.saved);
+            if let Some(own) = fastest(commands, at, depth, planned, about)? {
+                let saved = own.saved + best[at + depth].0;
+                if saved > best[at].0 {
+                    best[at] = (saved, Some(own));
+                }
+            }
         }
-        at += best.map_or(1, |best| best.depth);
-        found.extend(best);
     }
-    (!found.is_empty()).then(|| program.with(&commands, &found)).transpose()
+    let (mut found, mut at) = (Vec::new(), 0);
+    while at < commands.len() {
+        let own = best[at].1;
+        at += own.map_or(1, |own| own.depth);
+        found.extend(own);
+    }
+    Ok(found)
 }
 
 /// The program in cascades, with its plan, if it takes less time so than as it is planned.
@@ -123,22 +137,45 @@ pub(crate) fn faster(
     if share_of(spec, besides, commands)?.constants_near {
         placement[usize::from(Program::CONSTANTS)] = &place.constants;
     }
+    let whole = program.drafts.len();
     let about = Circumstances {
         spec,
         placement: &placement,
         capacity: planned.residency.map_or(0, |residency| residency.capacity),
         options: TimingOptions { active_cores: spec.cores, ..TimingOptions::default() },
     };
-    let Some(bands) = cascaded(program, planned, &about)? else { return Ok(None) };
-    let mut own = bands.commands.clone();
-    let plan = place_all(spec, options, besides, &mut own, &bands.drafts)?;
     let time = |commands: &CommandBuffer, planned: &Planned| -> Result<u64, Error> {
         let resident_bytes = planned.residency.map_or(0, |residency| residency.peak);
         let options = TimingOptions { resident_bytes, ..about.options };
         Ok(timing::timeline(spec, commands, &placement, &options)?.total_cycles)
     };
-    let better = time(&own, &plan)? < time(commands, planned)?;
-    Ok(better.then_some((bands, (own, plan))))
+    let mut least = time(commands, planned)?;
+    let mut best: Option<(Unplanned, (CommandBuffer, Planned))> = None;
+    // What is planned anew may have other feature maps far.
+    for _ in 0..ROUNDS {
+        let (program, planned) = best.as_ref().map_or((program, planned), |(own, (_, plan))| (own, plan));
+        let all: Vec<Command> = program.commands.iter().collect();
+        let mut found = found(program, &all, planned, &about)?;
+        found.sort_by_key(|cascade| std::cmp::Reverse(cascade.saved));
+        // Bands take room from each other: if all of them save nothing together, those that save most may.
+        let mut better = None;
+        while !found.is_empty() && better.is_none() {
+            let mut taken = found.clone();
+            taken.sort_by_key(|cascade| cascade.first);
+            let bands = program.with(&all, &taken)?;
+            let mut own = bands.commands.clone();
+            let is_band: Vec<bool> = (0..bands.drafts.len()).map(|draft| draft >= whole).collect();
+            let near = (spec.placement.kept == Kept::Bands).then_some(&*is_band);
+            let scope = Scope { near, ..Scope::default() };
+            let plan = place_within(spec, options, besides, &mut own, &bands.drafts, scope)?;
+            let time = time(&own, &plan)?;
+            better = (time < least).then_some((time, (bands, (own, plan))));
+            found.truncate(found.len() / 2);
+        }
+        let Some((time, cascades)) = better else { break };
+        (least, best) = (time, Some(cascades));
+    }
+    Ok(best)
 }
 
 /// The commands that name each feature map, in order.
@@ -163,6 +200,7 @@ fn maps(command: &Command) -> Option<(&FeatureMap, &FeatureMap, Option<&Window>)
         Command::QConv(conv) => (&conv.input, &conv.output, Some(&conv.window)),
         Command::Pool(pool) => (&pool.input, &pool.output, Some(&pool.window)),
         Command::Table(table) => (&table.input, &table.output, None),
+        Command::Resize(resize) => (&resize.input, &resize.output, None),
         _ => return None,
     };
     (input.n == 1 && output.n == 1 && input.blocks.is_none() && output.blocks.is_none())
@@ -183,8 +221,31 @@ fn between<'c>(command: &'c Command, next: &Command) -> Option<&'c FeatureMap> {
     (same && made.addr.segment() == Program::SCRATCH && !residual).then_some(made)
 }
 
+/// How many rows a resampling makes of one, where some rows of its input give what these give of all of it: a power of two, so that
+/// where an element is taken from is exact, and no corner is aligned to.
+fn rows_of_one(resize: &Resize) -> Option<u32> {
+    let (from, to) = (resize.input.h, resize.output.h);
+    let times = to.checked_div(from)?;
+    let exact = times.is_power_of_two() && from.checked_mul(times) == Some(to);
+    let as_extents = [0.0, times as f32].contains(&resize.scales[0]);
+    (exact && as_extents && resize.coordinates != CoordinateMode::AlignCorners).then_some(times)
+}
+
+/// The rows that a band of a command makes so that it has some: a resampling blends those at its edges with rows that it does not have.
+fn made(command: &Command, rows: Range<u32>) -> Option<Range<u32>> {
+    let Command::Resize(resize) = command else { return Some(rows) };
+    let times = rows_of_one(resize)?;
+    let first = (rows.start / times).saturating_sub(1);
+    let last = rows.end.div_ceil(times).saturating_add(1).min(resize.input.h);
+    Some(first * times..last * times)
+}
+
 /// The rows of the input that some rows of the results need, and how many rows of padding before and behind them.
 fn needed(command: &Command, rows: &Range<u32>) -> Option<(Range<u32>, [u32; 2])> {
+    if let Command::Resize(resize) = command {
+        let times = rows_of_one(resize)?;
+        return Some((rows.start / times..rows.end / times, [0; 2]));
+    }
     let (input, _, window) = maps(command)?;
     let Some(window) = window else { return Some((rows.clone(), [0; 2])) };
     let [kernel, stride, dilation] = [window.kernel[0], window.stride[0], window.dilation[0]].map(i64::from);
@@ -242,6 +303,10 @@ fn band(
             (table.input, table.output) = (input, output);
             Command::Table(table)
         }
+        Command::Resize(mut resize) => {
+            (resize.input, resize.output) = (input, output);
+            Command::Resize(resize)
+        }
         _ => return None,
     })
 }
@@ -252,18 +317,22 @@ fn cut(
     rows: &Range<u32>,
     mut name: impl FnMut(u64) -> Option<Addr>,
 ) -> Option<Vec<Command>> {
+    // The last one's results are those of the program: a band makes no others.
+    if matches!(commands.last(), Some(Command::Resize(_))) {
+        return None;
+    }
     // From the last command back to the first: what each has to make.
     let mut wanted = vec![rows.clone(); commands.len()];
     for at in (1..commands.len()).rev() {
-        wanted[at - 1] = needed(&commands[at], &wanted[at])?.0;
+        wanted[at - 1] = made(&commands[at - 1], needed(&commands[at], &wanted[at])?.0)?;
     }
-    let mut made: Vec<(Addr, u32)> = Vec::with_capacity(commands.len());
+    let mut held: Vec<(Addr, u32)> = Vec::with_capacity(commands.len());
     for (command, rows) in commands.iter().zip(&wanted).take(commands.len() - 1) {
         let map = maps(command)?.1;
         let bytes = u64::from(rows.end - rows.start).checked_mul(map.stride_h)?;
-        made.push((name(bytes)?, rows.start));
+        held.push((name(bytes)?, rows.start));
     }
-    let own = |at: usize| made.get(at).copied();
+    let own = |at: usize| held.get(at).copied();
     commands
         .iter()
         .zip(&wanted)

@@ -6,7 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use triune_device::{Addr, DeviceSpec, command::CommandBuffer, spec::Share, timing, touches, work};
+use triune_device::{
+    Addr, DeviceSpec,
+    command::CommandBuffer,
+    spec::{Kept as Stays, Share},
+    timing, touches, work,
+};
 use triune_memory::{
     Buffer, Limits, Plan, minimize,
     residency::{Candidate, Policy, choose},
@@ -66,7 +71,7 @@ pub struct Besides<'a> {
 /// What a plan may do with each feature map.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scope<'a> {
-    /// Whether each draft may stay in the near memory; `None`: all may.
+    /// Whether each draft may stay in the near memory; `None`: all may, where it keeps whole feature maps.
     pub near: Option<&'a [bool]>,
     /// Whether each feature map in the far memory has bytes that no other ever takes.
     pub apart: bool,
@@ -134,7 +139,7 @@ pub fn place_within(
     let mut away: Vec<usize> = (0..buffers.len()).collect();
     if spec.placement.resident.is_some() {
         let capacity = capacity(spec, options, besides, commands);
-        let mut able = vec![true; buffers.len()];
+        let mut able = vec![scope.near.is_some() || spec.placement.kept == Stays::Maps; buffers.len()];
         for (group, &near) in groups.iter().zip(scope.near.unwrap_or_default()) {
             if let Some(group) = group {
                 able[*group] &= near;
@@ -413,13 +418,19 @@ impl Program {
     pub fn replan(&self, spec: &DeviceSpec, options: &PlanOptions) -> Result<Self, Error> {
         let mut commands = CommandBuffer::read(&self.instructions)?;
         let drafts = self.lift(&mut commands)?;
+        // Bands stay bands.
+        let bands = (spec.placement.kept == Stays::Bands).then(|| {
+            let near = |buffer: &PlannedBuffer| buffer.segment == Self::RESIDENT;
+            self.buffers.iter().map(near).collect::<Vec<_>>()
+        });
         let besides = Besides {
             batch: self.batch,
             constants: self.constants.len() as u64,
             inputs: &self.inputs,
             outputs: &self.outputs,
         };
-        let planned = place(spec, options, &besides, &mut commands, &drafts)?;
+        let scope = Scope { near: bands.as_deref(), ..Scope::default() };
+        let planned = place_within(spec, options, &besides, &mut commands, &drafts, scope)?;
         Ok(Self { device: Self::carried(spec), ..self.with_plan(commands, planned) })
     }
 

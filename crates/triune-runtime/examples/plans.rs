@@ -20,7 +20,7 @@ use triune_device::{DeviceSpec, TimingOptions, command::decode, timeline};
 use triune_graph::{Graph, format::onnx};
 use triune_runtime::{CompileOptions, PlanOptions, Policy, Program, Residency, compile};
 
-const DEVICES: [&str; 3] = ["metis", "buyi", "zg330"];
+const DEVICES: [&str; 2] = ["buyi", "zg330"];
 
 fn models(argument: &str) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     let path = Path::new(argument);

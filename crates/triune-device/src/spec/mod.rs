@@ -181,8 +181,22 @@ pub struct PlacementSpec {
     pub scratch: String,
     /// The near memory, where feature maps stay that a plan chooses; absent: none do.
     pub resident: Option<String>,
+    /// What stays there from one command to the next.
+    #[serde(default)]
+    pub kept: Kept,
     /// Inputs and outputs.
     pub io: String,
+}
+
+/// What the near memory keeps from one command to the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kept {
+    /// The feature maps that a plan chooses.
+    #[default]
+    Maps,
+    /// The bands of feature maps between the commands of a cascade, and nothing else.
+    Bands,
 }
 
 /// How a core's queues overlap.

@@ -14,6 +14,7 @@ mod published;
 mod quantize;
 
 use std::{
+    borrow::Cow,
     error::Error,
     fmt::Write as _,
     path::{Path, PathBuf},
@@ -21,7 +22,7 @@ use std::{
 };
 
 use fit::{Parameter, fit, with};
-use published::{BUYI, METIS, Network, PRODUCTS};
+use published::{BUYI, METIS, Network, PRODUCTS, Setting};
 use triune_device::{
     Command, DeviceSpec, Timeline, TimingOptions,
     command::decode,
@@ -43,15 +44,26 @@ struct Case {
     link_bytes: usize,
     /// Bytes of the near memory that feature maps have.
     resident_bytes: u64,
+    /// Share of its time that the array may work, in percent.
+    array_percent: u32,
+    /// Whether the array holds weights of few outputs several times.
+    replicated: bool,
     /// How the commands are cut on the device as it is, at 8 and at 16 bit: what a fit takes them to be cut like.
     cut: [Vec<Tiling>; 2],
 }
 
 impl Case {
-    /// The quantized network, `images` of it at once.
-    fn new(float: Graph, spec: &DeviceSpec, policy: Policy, images: usize) -> Outcome<Self> {
+    /// The quantized network as it is compiled for one of the boards.
+    fn new(float: Graph, spec: &DeviceSpec, policy: Policy, setting: Setting, board: usize) -> Outcome<Self> {
+        let (replicated, array_percent) = (setting.replicated, setting.array_percent[board]);
+        let spec = &*in_array(spec, replicated);
         let plan = PlanOptions { policy, ..PlanOptions::default() };
-        let options = CompileOptions { batch: images, plan, ..CompileOptions::default() };
+        let options = CompileOptions {
+            batch: setting.images,
+            plan,
+            cascades: setting.cascades,
+            ..CompileOptions::default()
+        };
         let program = Arc::new(compile(&quantize::quantized(float)?, spec, &options)?.program);
         let device = Device::new(spec.clone())?;
         let deployment = Deployment::new(&device, &program, &DeployOptions::default())?;
@@ -59,7 +71,15 @@ impl Case {
         let bytes = |tensors: &[TensorIo]| tensors.iter().map(TensorIo::bytes).sum::<usize>() / program.batch;
         let link_bytes = bytes(&program.inputs).max(bytes(&program.outputs));
         let (commands, resident_bytes) = (decode(&program.instructions)?, program.resident_bytes());
-        let mut case = Self { commands, placement, link_bytes, resident_bytes, cut: Default::default() };
+        let mut case = Self {
+            commands,
+            placement,
+            link_bytes,
+            resident_bytes,
+            array_percent,
+            replicated,
+            cut: Default::default(),
+        };
         let wide = spec.array.is_some_and(|array| array.cycles_per_vector_16.is_some());
         for (at, precision) in
             [Precision::Int8, Precision::Int16].into_iter().take(1 + usize::from(wide)).enumerate()
@@ -74,9 +94,21 @@ impl Case {
     fn timeline(&self, spec: &DeviceSpec, precision: Precision, cut: &[Tiling]) -> Timeline {
         let placement: Vec<&str> = self.placement.iter().map(String::as_str).collect();
         let (active_cores, resident_bytes) = (spec.cores, self.resident_bytes);
-        let options = TimingOptions { precision, active_cores, resident_bytes, ..TimingOptions::default() };
-        timeline_tiled(spec, &self.commands, &placement, &options, cut.iter().copied())
-            .expect("it was deployed")
+        let options = TimingOptions {
+            precision,
+            active_cores,
+            resident_bytes,
+            array_percent: self.array_percent,
+            ..TimingOptions::default()
+        };
+        timeline_tiled(
+            &in_array(spec, self.replicated),
+            &self.commands,
+            &placement,
+            &options,
+            cut.iter().copied(),
+        )
+        .expect("it was deployed")
     }
 
     /// Microseconds of one run, with or without the launch; cut in the best way, or as on the device as it is.
@@ -86,6 +118,16 @@ impl Case {
         let skipped = if launch { 0 } else { timeline.launch_cycles };
         timeline.nanos(timeline.total_cycles - skipped) as f64 / 1000.0
     }
+}
+
+/// The board, or one whose array holds no weights several times.
+fn in_array(spec: &DeviceSpec, replicated: bool) -> Cow<'_, DeviceSpec> {
+    if replicated {
+        return Cow::Borrowed(spec);
+    }
+    let mut spec = spec.clone();
+    spec.array.iter_mut().for_each(|array| array.replication = 1);
+    Cow::Owned(spec)
 }
 
 /// What is published, as a time, and what the model says.
@@ -187,7 +229,13 @@ impl Topologies {
         for (board, published) in network.figures.into_iter().enumerate() {
             let Some(published) = published else { continue };
             let graph = self.read(network.topology)?;
-            let case = Case::new(graph, &boards[board], Policy::default(), network.images)?;
+            let case = Case::new(
+                graph,
+                &boards[board],
+                Policy::default(),
+                Setting::on_metis(network.topology),
+                board,
+            )?;
             rows.push(Row {
                 name: format!("{}, {}", network.name, ["PCIe", "M.2"][board]),
                 family: network.family,
@@ -206,7 +254,7 @@ impl Topologies {
     fn on_buyi(&self, network: &Network, board: &DeviceSpec) -> Outcome<Vec<Row>> {
         // The published times are those of feature maps in external memory; the page says how that was found.
         let graph = self.read(network.topology)?;
-        let case = Arc::new(Case::new(graph, board, Policy::None, network.images)?);
+        let case = Arc::new(Case::new(graph, board, Policy::None, Setting::NONE, 0)?);
         let widths = [Precision::Int8, Precision::Int16].into_iter().zip([8, 16]).zip(network.figures);
         let rows = widths.filter_map(|((precision, bits), published)| {
             Some(Row {
@@ -292,13 +340,6 @@ fn buyi_parameters() -> Vec<Parameter> {
             set: |spec, value| spec.array.iter_mut().for_each(|array| array.rows = value as u32),
         },
         Parameter {
-            key: "array.columns",
-            start: 32,
-            range: [2, 32],
-            power_of_two: true,
-            set: |spec, value| spec.array.iter_mut().for_each(|array| array.columns = value as u32),
-        },
-        Parameter {
             key: "array.cycles_per_vector_16",
             start: 2,
             range: [2, 4],
@@ -338,7 +379,13 @@ fn metis(topologies: &Topologies) -> Outcome<Vendor> {
             published: figure.micros,
             unit: Unit::Micros,
             weight: 4.0 / PRODUCTS.len() as f64,
-            case: Arc::new(Case::new(quantize::product(k, n, m), &boards[0], Policy::default(), 1)?),
+            case: Arc::new(Case::new(
+                quantize::product(k, n, m),
+                &boards[0],
+                Policy::default(),
+                Setting::NONE,
+                0,
+            )?),
             precision: Precision::Int8,
             board: 0,
         });
@@ -490,9 +537,7 @@ fn further(file: &Path, topologies: &Topologies, vendors: &[Vendor; 2]) -> Outco
             _ => return Err(format!("{}: {line}: '{device}' has no '{metric}'", file.display()).into()),
         };
         let topology: &'static str = topology.to_owned().leak();
-        let known = METIS.iter().find(|known| device != "buyi" && known.topology == topology);
-        let images = known.map_or(1, |known| known.images);
-        let network = Network { topology, name: topology, family: "", images, figures, left_out: None };
+        let network = Network { topology, name: topology, family: "", figures, left_out: None };
         if device == "buyi" {
             rows[1].extend(topologies.on_buyi(&network, &vendors[1].boards[0])?);
         } else {

@@ -1,20 +1,63 @@
 //! Published figures to compare with.
 
+/// What the vendor's model file says of how a network is compiled and run.
+#[derive(Clone, Copy)]
+pub(crate) struct Setting {
+    /// Images that a program computes at once, each on a core of its own, with one copy of the weights: `max_compiler_cores`.
+    pub(crate) images: usize,
+    /// Whether consecutive layers run band by band: `tiling_depth`, six where it is not off.
+    pub(crate) cascades: bool,
+    /// Whether the array holds weights of few outputs several times: `in_core_replication`.
+    pub(crate) replicated: bool,
+    /// Share of its time that the array may work on each board, in percent: `m2.mvm_limitation`.
+    pub(crate) array_percent: [u32; 2],
+}
+
+impl Setting {
+    /// What is not said.
+    pub(crate) const NONE: Self =
+        Self { images: 1, cascades: false, replicated: true, array_percent: [100; 2] };
+
+    const fn images(images: usize) -> Self {
+        Self { images, ..Self::NONE }
+    }
+
+    const fn limited(self, percent: u32) -> Self {
+        Self { array_percent: [100, percent], ..self }
+    }
+
+    const CASCADES: Self = Self { cascades: true, ..Self::NONE };
+    const ONCE: Self = Self { replicated: false, ..Self::NONE };
+
+    /// That of a topology on Metis, by the newest model file of the vendor's repository that is public.
+    pub(crate) fn on_metis(topology: &str) -> Self {
+        let (name, _) = topology.rsplit_once('_').unwrap_or((topology, ""));
+        match name {
+            "resnet18" => Self::images(2),
+            "resnet34" | "resnet50" | "resnet101" | "squeezenet1_0" | "yolov8n" => Self::images(4),
+            "yolov5s" | "yolov8s" => Self { images: 4, ..Self::CASCADES },
+            "unet_fcn" if topology.ends_with("_256x256") => Self::CASCADES,
+            "yolov7" if topology.ends_with("_640x640") => Self::CASCADES,
+            "yolov8l" => Self::CASCADES.limited(57),
+            "yolov3" => Self::NONE.limited(57),
+            "efficientnet_b0" | "efficientnet_b1" | "efficientnet_b4" => Self::ONCE,
+            _ => Self::NONE,
+        }
+    }
+}
+
 /// A network on a vendor's boards.
 pub(crate) struct Network {
     pub(crate) topology: &'static str,
     pub(crate) name: &'static str,
     /// Networks built alike, which a fit leaves out together.
     pub(crate) family: &'static str,
-    /// Images that a program computes at once, each on a core of its own, with one copy of the weights.
-    pub(crate) images: usize,
     /// Of two boards, or at two widths, as far as they are published.
     pub(crate) figures: [Option<f64>; 2],
     /// Why no fit sees it.
     pub(crate) left_out: Option<&'static str>,
 }
 
-/// One whose program computes an image at a time.
 const fn of(
     family: &'static str,
     topology: &'static str,
@@ -23,14 +66,10 @@ const fn of(
     second: f64,
 ) -> Network {
     let second = if second > 0.0 { Some(second) } else { None };
-    Network { topology, name, family, images: 1, figures: [Some(first), second], left_out: None }
+    Network { topology, name, family, figures: [Some(first), second], left_out: None }
 }
 
 impl Network {
-    const fn images(self, images: usize) -> Self {
-        Self { images, ..self }
-    }
-
     const fn left_out(self, reason: &'static str) -> Self {
         Self { left_out: Some(reason), ..self }
     }
@@ -38,13 +77,10 @@ impl Network {
 
 /// Frames per second, end to end, of the `PCIe` card and of M.2, both of four cores; 0 where none is published. The vendor's tables
 /// of release 1.2.5 and newer.
-///
-/// Four cores share a program, and a copy of its weights, where the vendor's compiler is known to do so by default (ResNet-50), and
-/// in the two networks like it whose weights, larger than a core's share of L2, do not slow M.2 down.
 pub(crate) const METIS: [Network; 29] = [
-    of("resnet", "resnet18_224x224", "ResNet-18", 3904.0, 3749.0).images(4),
-    of("resnet", "resnet34_224x224", "ResNet-34", 2282.0, 2075.0).images(4),
-    of("resnet", "resnet50_224x224", "ResNet-50", 1946.0, 1756.0).images(4),
+    of("resnet", "resnet18_224x224", "ResNet-18", 3904.0, 3749.0),
+    of("resnet", "resnet34_224x224", "ResNet-34", 2282.0, 2075.0),
+    of("resnet", "resnet50_224x224", "ResNet-50", 1946.0, 1756.0),
     of("resnet", "resnet10t_224x224", "ResNet-10t", 5212.0, 0.0),
     of("resnet", "wide_resnet50_224x224", "Wide ResNet-50", 436.0, 236.0),
     of("grouped", "resnext50_32x4d_224x224", "ResNeXt-50 32x4d", 437.0, 0.0),
@@ -58,8 +94,7 @@ pub(crate) const METIS: [Network; 29] = [
     of("squeezenet", "squeezenet1_1_224x224", "SqueezeNet 1.1", 7298.0, 7264.0),
     of("squeezenet", "squeezenet1_0_224x224", "SqueezeNet 1.0", 953.0, 0.0)
         .left_out("its pools of 54 and 27 columns need a column beyond the map, those of 1.1 do not"),
-    of("densenet", "densenet121_224x224", "DenseNet-121", 281.0, 156.0)
-        .left_out("M.2 is slower by 97 MB of DDR per image, and its weights are 8 MB: its maps go there"),
+    of("densenet", "densenet121_224x224", "DenseNet-121", 281.0, 156.0),
     of("yolov3, v7", "yolov3_640x640", "YOLOv3", 163.0, 96.0),
     of("yolov3, v7", "yolov7_480x640", "YOLOv7 480×640", 212.0, 0.0),
     of("yolov5", "yolov5n_640x640", "YOLOv5n", 1028.0, 0.0),

@@ -1,9 +1,13 @@
-//! Cascades: products, pools and tables that run band by band compute the same in less time, and move less.
+//! Cascades: products, pools, resamplings and tables that run band by band compute the same in less time, and move less.
 
 use std::sync::Arc;
 
-use triune_device::{DeviceSpec, SegmentKind};
-use triune_graph::{Graph, format::onnx};
+use triune_device::{Command, DeviceSpec, SegmentKind, command::decode};
+use triune_graph::{
+    Graph, Op,
+    format::onnx,
+    ops::{CoordinateMode, NearestMode, Resize, ResizeMode},
+};
 use triune_runtime::{
     CompileOptions, DeployOptions, Deployment, Device, PlanOptions, Profile, Program, compile,
 };
@@ -38,8 +42,21 @@ fn network(random: &mut Random) -> Graph {
     for _ in 0..random.between(2, 6) {
         let kernel = [random.between(1, 4), random.between(1, 4)];
         let window = random.window(size, kernel);
-        let kind = random.below(5);
+        let kind = random.below(6);
         let y = match kind {
+            5 if size.iter().all(|&extent| extent < 40) => {
+                size = size.map(|extent| 2 * extent);
+                let mode = match random.below(3) {
+                    0 => ResizeMode::Nearest(NearestMode::Floor),
+                    1 => ResizeMode::Nearest(NearestMode::RoundPreferCeil),
+                    _ => ResizeMode::Linear,
+                };
+                let coordinates =
+                    [CoordinateMode::Asymmetric, CoordinateMode::PytorchHalfPixel][random.below(2)];
+                let scales = builder.constant(&Tensor::f32(&[4], &[1.0, 1.0, 2.0, 2.0]));
+                let inputs = [Some(x), None, Some(scales)];
+                builder.node_with(Op::Resize(Resize { mode, coordinates }), &inputs, 1)[0]
+            }
             0 => {
                 size = window.output(size);
                 builder.pool_window(PoolKind::Max, x, window)
@@ -93,7 +110,7 @@ fn moved(deployment: &Deployment) -> u64 {
 #[test]
 fn bands_compute_what_the_whole_does() {
     let mut random = Random(11);
-    let (mut cascades, mut less) = (0, 0);
+    let (mut cascades, mut less, mut resampled) = (0, 0, 0);
     for case in 0..60 {
         let graph = network(&mut random);
         // Some of the largest map.
@@ -108,6 +125,11 @@ fn bands_compute_what_the_whole_does() {
             continue;
         }
         cascades += 1;
+        let [before, after] = [&whole, &bands].map(|program| {
+            let commands = decode(&program.instructions).expect("commands");
+            commands.iter().filter(|command| matches!(command, Command::Resize(_))).count()
+        });
+        resampled += usize::from(after > before);
         assert!(bands.instructions.len() > whole.instructions.len(), "case {case}");
         let time = |deployment: &Deployment| {
             let options = triune_device::TimingOptions { active_cores: spec.cores, ..Default::default() };
@@ -132,6 +154,7 @@ fn bands_compute_what_the_whole_does() {
         assert_eq!(bands.replan(&spec, &plan).expect("a plan"), bands, "case {case}");
     }
     assert!(cascades >= 15 && less == cascades, "{cascades} cascades, {less} of which move less");
+    assert!(resampled >= 3, "{resampled} cascades have resamplings");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use triune_testing::{GraphBuilder, Tensor};
 
 const PARAMS: QuantParams = QuantParams { scale: 0.02, zero_point: 3 };
 
-/// Three convolutions for metis, with maps in the near memory between them.
+/// Three convolutions for zg330, with maps in the near memory between them.
 fn package(folder: &Path) -> Value {
     let mut builder = GraphBuilder::new();
     let x = builder.input("x", DType::F32, &[1, 3, 8, 8]);
@@ -20,7 +20,7 @@ fn package(folder: &Path) -> Value {
         x = builder.conv(&[x, weights], 1, 1, 1);
         x = builder.quantize_dequantize(x, PARAMS, DType::I8);
     }
-    let spec = DeviceSpec::builtin("metis").expect("a built-in device");
+    let spec = DeviceSpec::builtin("zg330").expect("a built-in device");
     let compiled = compile(&builder.finish(&[x]), &spec, &CompileOptions::default()).expect("a program");
     Package::write(&compiled, folder).expect("a package");
     serde_json::from_slice(&fs::read(folder.join(MODEL_FILE)).expect("model.json")).expect("valid JSON")

@@ -178,7 +178,7 @@ fn the_memory_plan_is_kept() {
         x = builder.conv(&[x, weights], 1, 1, 1);
         x = builder.quantize_dequantize(x, PARAMS, DType::I8);
     }
-    let spec = DeviceSpec::builtin("metis").expect("a built-in device");
+    let spec = DeviceSpec::builtin("zg330").expect("a built-in device");
     let compiled = compile(&builder.finish(&[x]), &spec, &CompileOptions::default()).expect("a program");
     let package = Package::write(&compiled, folder.path()).expect("a package");
     let program = package.program();
@@ -187,7 +187,7 @@ fn the_memory_plan_is_kept() {
     let ends = program.buffers.iter().map(|buffer| buffer.offset + buffer.bytes);
     assert_eq!(ends.max().expect("a buffer").next_multiple_of(64), program.resident_bytes());
     assert!(program.buffers.iter().all(|buffer| buffer.segment == Program::RESIDENT && buffer.reads == 1));
-    assert_eq!(program.scratch_bytes, 0, "all of it fits L1");
+    assert_eq!(program.scratch_bytes, 0, "all of it fits the near memory");
     let steps = program.buffers.iter().map(|buffer| buffer.last).max().expect("a buffer");
     let live = |step| {
         let alive = program.buffers.iter().filter(|buffer| (buffer.first..buffer.last).contains(&step));
@@ -198,7 +198,8 @@ fn the_memory_plan_is_kept() {
     assert_eq!((residency.policy, residency.gap()), (Policy::Exact, 0.0));
     // Written once, read once.
     assert_eq!(residency.value, 2 * program.buffers.iter().map(|buffer| buffer.bytes).sum::<u64>());
-    assert_eq!(residency.capacity, 4_194_304 - 524_288);
+    let near = spec.resident_memory().expect("a near memory");
+    assert_eq!(residency.capacity, near.usable_bytes());
     let device = Device::new(spec).expect("a device");
     let deployment = Deployment::new(&device, program, &DeployOptions::default()).expect("a deployment");
     let places: Vec<_> = deployment.places().iter().map(|place| (&*place.memory, place.bytes)).collect();
@@ -207,9 +208,9 @@ fn the_memory_plan_is_kept() {
         places,
         [
             ("ddr", program.instructions.len() as u64),
-            ("l2", program.constants.len() as u64),
-            ("l2", 0),
-            ("l1", program.resident_bytes()),
+            ("ddr", program.constants.len() as u64),
+            ("ddr", 0),
+            ("ocm", program.resident_bytes()),
             ("ddr", border(&program.inputs)),
             ("ddr", border(&program.outputs)),
         ]

@@ -7,6 +7,7 @@ use std::{path::PathBuf, sync::Arc, time::Instant};
 use triune_device::{
     Addr, Command, CommandTime, DeviceSpec, SegmentKind, TimingOptions,
     command::{decode, encode},
+    spec::Kept,
     touches,
 };
 use triune_graph::{
@@ -53,8 +54,14 @@ fn network(blocks: usize) -> Graph {
     builder.finish(&[y])
 }
 
+/// Metis' L1 keeps whole maps here, as the near memories of the others do: one of a core's own.
 fn spec(name: &str) -> DeviceSpec {
-    DeviceSpec::builtin(name).expect("a built-in device")
+    let mut spec = DeviceSpec::builtin(name).expect("a built-in device");
+    if spec.placement.kept == Kept::Bands {
+        spec.name.push_str("-with-maps");
+        spec.placement.kept = Kept::Maps;
+    }
+    spec
 }
 
 fn options(policy: Policy, capacity: Option<u64>) -> PlanOptions {
@@ -126,6 +133,29 @@ fn plans_change_places_never_values() {
                 assert_eq!(program.replan(&spec(name), &options(Policy::None, None)).expect("a plan"), base);
             }
         }
+    }
+}
+
+/// What keeps bands alone keeps no map, by any policy.
+#[test]
+fn a_near_memory_for_bands_keeps_no_maps() {
+    let metis = DeviceSpec::builtin("metis").expect("a built-in device");
+    let base = compiled(&network(5), "metis", 1, PlanOptions::default());
+    assert!(base.resident_bytes() > 0);
+    let expected = outputs(&mut deployed(&base), 1).expect("a run");
+    for policy in Policy::ALL {
+        let program = compile(
+            &network(5),
+            &metis,
+            &CompileOptions { plan: options(policy, None), ..CompileOptions::default() },
+        )
+        .expect("a program")
+        .program;
+        let residency = program.residency.expect("a near memory");
+        assert_eq!((residency.value, residency.bound, residency.peak), (0, 0, 0), "{policy:?}");
+        assert!(program.buffers.iter().all(|buffer| buffer.segment == Program::SCRATCH));
+        assert_eq!(program.replan(&metis, &options(policy, None)).expect("a plan"), program);
+        assert_eq!(outputs(&mut deployed(&program), 1).expect("a run"), expected);
     }
 }
 

@@ -4,7 +4,10 @@ use crate::published;
 use crate::quantize;
 use std::{sync::Arc, time::Instant};
 
-use triune_device::{DeviceSpec, Timeline, TimingOptions, spec::Precision};
+use triune_device::{
+    DeviceSpec, Timeline, TimingOptions,
+    spec::{Kept, Precision},
+};
 use triune_graph::format::onnx;
 use triune_runtime::{
     CompileOptions, DeployOptions, Deployment, Device, Estimate, Place, PlanOptions, Policy, compile,
@@ -161,7 +164,9 @@ fn runs_are_composed_on_the_devices_clock() {
 
 #[test]
 fn totals_add_up_over_a_network() {
-    let spec = DeviceSpec::builtin("metis").expect("builtin");
+    // With maps in L1, so that L2 has weights alone.
+    let mut spec = DeviceSpec::builtin("metis").expect("builtin");
+    (spec.name, spec.placement.kept) = ("metis-with-maps".into(), Kept::Maps);
     // Its weights are more than one core's share of L2, and less than four cores'.
     let Some(deployment) = deploy("resnet18_224x224", &spec, 4) else { return };
     let timeline = deployment.timeline();
@@ -214,7 +219,8 @@ fn fitted_rows_are_met() {
         "YOLOv8n",
     ];
     for row in published::METIS.iter().filter(|row| kinds.contains(&row.name)) {
-        let Some(deployment) = deploy(row.topology, &metis, row.images) else { return };
+        let images = published::Setting::on_metis(row.topology).images;
+        let Some(deployment) = deploy(row.topology, &metis, images) else { return };
         let micros = retimed(&deployment, |options| options.active_cores = 4).micros();
         near(row.name, 4e6 / micros, row.figures[0].expect("published"), 0.18);
     }

@@ -149,6 +149,10 @@ pub const KEYS: &[Key] = &[
         .means("feature maps that the near memory does not keep; what a core's share of it has no room for spills to `io`'s"),
     key("placement", "resident", Kind::Memory, Need::Optional(ABSENT), "")
         .means("the near memory, where a plan keeps feature maps; another than `scratch`; absent: none stay"),
+    key("placement", "kept", Kind::Word(&["maps", "bands"]), Need::Optional("maps"), "").means(
+        "what stays in `resident` from one command to the next: `maps`, those that a plan chooses, or only the `bands` \
+         between the commands of a cascade",
+    ),
     key("placement", "io", Kind::Memory, Need::Always, "").means("inputs and outputs"),
     key("queues", "buffers", Kind::Integer(1, 8), Need::Optional("2"), "")
         .means("tiles under way at once: with 2, one is loaded or stored beside the computation of another"),
