@@ -37,7 +37,8 @@ def test_parts_add_up(found: Profile) -> None:
     commands = [command.energy for command in found.commands]
     for part in ("macs", "elements", "buffers", "ddr", "l2", "l1"):
         total = whole.parts()[part]
-        assert total > 0, part
+        # Maps of a network without cascades lie in L2.
+        assert (total > 0) == (part != "l1"), part
         for rows in (operators, commands):
             assert sum(each.parts()[part] for each in rows if each) == total, part
     assert whole.total == sum(whole.parts().values())

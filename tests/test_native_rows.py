@@ -94,14 +94,14 @@ def test_instances_of_a_composition() -> None:
         _native.compose([], horizon=10**9)
 
 
-@pytest.mark.parametrize("device", [None, "metis"])
+@pytest.mark.parametrize("device", [None, "metis", "zg330"])
 def test_plans_of_memory(device: str | None) -> None:
     network = _native.Session(DIGITS_INT8, device=device)
     network.prepare([(2, 1, 8, 8)])
     plan = network.memory_plan()
     assert set(plan) == {"bytes", "near", "lower_bound", "buffers", "operators", "inputs", "outputs", "weights"}
     assert (plan["inputs"], plan["outputs"]) == ([("image", 512)], [("logits", 80)])
-    assert (plan["near"] > 0) == (device == "metis")
+    assert (plan["near"] > 0) == (device == "zg330")
     assert plan["near"] <= plan["bytes"]
     assert 0 < plan["lower_bound"] <= plan["bytes"]
     assert plan["weights"] > 0

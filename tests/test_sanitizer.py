@@ -87,7 +87,7 @@ def test_a_damaged_program_is_named(package: Path, monkeypatch: pytest.MonkeyPat
     for part in [
         "read of never-written bytes",
         "command 0 (qconv), operand input,",
-        "feature maps on chip of the program",
+        "feature maps of the program",
     ]:
         assert part in str(raised.value)
 

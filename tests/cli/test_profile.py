@@ -20,6 +20,7 @@ from onnx import TensorProto, helper, numpy_helper
 import triune
 from triune.axelera.runtime import Context
 from triune.cli import main
+from triune.models import DIGITS_INT8
 from triune.profiling import Command, Profile, Tiling, profile
 from triune.profiling._table import compact, duration, shorten, size
 

@@ -363,11 +363,8 @@ fn kinds() -> Vec<Kind> {
         }),
         ("blockmatmul", || {
             BlockMatMul {
-                m: 2,
-                n: 1,
-                k: 4,
-                bits: 4,
-                block: 16,
+                extents: [2, 1, 4],
+                blocks: [4, 16],
                 integers: false,
                 input: Addr::new(INPUT, 0),
                 weights: Addr::new(CONSTANTS, 0),

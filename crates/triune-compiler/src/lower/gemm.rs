@@ -178,7 +178,7 @@ impl Lowering<'_> {
         if op.depth == 0 {
             return self.fill(&output, 0);
         }
-        let [m, n, k, bits, block] = extents([rows, columns, op.depth, op.bits, op.block])?;
+        let (product, blocks) = (extents([rows, columns, op.depth])?, extents([op.bits, op.block])?);
         let (weights, _) = self.matrix(node, operand(node, 1)?, true)?;
         let weights = match self.library {
             Some(library) => library.add(&weights),
@@ -187,7 +187,7 @@ impl Lowering<'_> {
         let weights = weights.ok_or_else(|| Error::unsupported(node, "a matrix without all of its bytes"))?;
         let (input, to) = (self.addr(&x)?, self.addr(&output)?);
         let integers = op.integers;
-        let command = command::BlockMatMul { m, n, k, bits, block, integers, input, weights, output: to };
+        let command = command::BlockMatMul { extents: product, blocks, integers, input, weights, output: to };
         self.emit(command, &[&x, &output]);
         Ok(())
     }

@@ -7,6 +7,17 @@ use super::{
     types::{Addr, FeatureMap, Operand, Window},
 };
 
+/// How a command uses what lies at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Use {
+    /// It reads elements that an earlier command, or whoever runs the program, wrote.
+    In,
+    /// It writes elements.
+    Out,
+    /// It reads what came with the program: weights, biases, multipliers, tables.
+    Const,
+}
+
 /// Elements of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Elements {

@@ -12,6 +12,7 @@ mod set;
 mod table;
 mod types;
 
+pub use access::Use;
 pub(crate) use access::{Access, Elements, product};
 pub use buffer::{CommandBuffer, Commands};
 pub(crate) use codec::{CommandReader, FieldError};

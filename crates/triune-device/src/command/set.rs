@@ -9,27 +9,13 @@ use triune_tensor::{
 };
 
 use super::access::{
-    Access, Accessing, Elements, axis, batches, bytes, dense, gone, in_blocks, kept, operand, product,
+    Access, Accessing, Elements, Use, axis, batches, bytes, dense, gone, in_blocks, kept, operand, product,
     strided, table, weights, with_last,
 };
 use super::codec::{Field, FieldError, HEADER_WORDS, body};
 use super::table::{access_of, commands, optional, use_of};
 use super::types::{AddParams, Addr, Addressed, FeatureMap, Operand, Quant, RequantTarget, Window};
 
-/// How a command uses what lies at an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Use {
-    /// It reads elements that an earlier command, or whoever runs the program, wrote.
-    In,
-    /// It writes elements.
-    Out,
-    /// It reads what came with the program: weights, biases, multipliers, tables.
-    Const,
-}
-
-// A field in front of which `[in]`, `[out]` or `[const]` stands has an address: see `Use`. Behind it may stand how much lies there;
-// of a feature map all is read or written, of an operand the extents of what the command makes. `makes` are its results, `taps` how
-// many elements each of them takes, where it is more than its own.
 commands! {
     ($)
     /// Ends the program; words behind it are not read.
@@ -247,29 +233,23 @@ commands! {
         [out; |c| dense(bytes(c.dtype), [c.batch, c.m, c.n])] output: Addr,
     }
 
-    /// f32 matrix product with integers of few bits in blocks, each of which has a factor and a zero point: `out[m, n] = Σ x[m, k]·(q[n, k] −
-    /// zero point)·factor`. Of reals each w = (q − zero point)·factor is rounded, and y = Σ x·w by fused multiply-adds in k order. Of integers,
-    /// the elements of a block of a row become a = round(x·127/largest), halves to even, and y = Σ (Σ a·q − zero point·Σ a)·(largest/127·factor), the inner sums
-    /// exact and rounded once, the outer one by fused multiply-adds block by block.
-    BlockMatMul = 0x0017, "blockmatmul", makes(|c| [c.m, c.n]) {
-        /// Rows of the result.
-        m: u32,
-        /// Columns of the result.
-        n: u32,
-        /// Length of the inner products.
-        k: u32,
-        /// Bits of an integer, 4 or 8.
-        bits: u32,
-        /// Integers of a block: a power of two from 16 on.
-        block: u32,
+    /// f32 matrix product with integers of few bits in blocks, each of which has a factor and a zero point: `out[m, n] = Σ x[m, k]·(q[n, k] − zero point)·factor`.
+    /// Of reals each w = (q − zero point)·factor is rounded, and y = Σ x·w by fused multiply-adds in k order. Of integers, the elements of a block of a row become
+    /// a = round(x·127/largest), halves to even, and y = Σ (Σ a·q − zero point·Σ a)·(largest/127·factor), the inner sums exact and rounded once, the outer one by
+    /// fused multiply-adds block by block.
+    BlockMatMul = 0x0017, "blockmatmul", makes(|c| [c.extents[0], c.extents[1]]) {
+        /// Rows and columns of the result, length of the inner products.
+        extents: [u32; 3],
+        /// Bits of an integer, 4 or 8, and integers of a block, a power of two from 16 on.
+        blocks: [u32; 2],
         /// Whether rows become integers, too.
         integers: bool,
         /// Rows.
-        [in; |c| dense(4, [c.m, c.k])] input: Addr,
+        [in; |c| dense(4, [c.extents[0], c.extents[2]])] input: Addr,
         /// Columns, block by block: integers, the first in the low bits of a byte; factor and zero point, f32.
-        [const; |c| in_blocks(c.n, c.k, [c.bits, c.block])] weights: Addr,
+        [const; |c| in_blocks(c.extents[1], c.extents[2], c.blocks)] weights: Addr,
         /// The result.
-        [out; |c| dense(4, [c.m, c.n])] output: Addr,
+        [out; |c| dense(4, [c.extents[0], c.extents[1]])] output: Addr,
     }
 
     /// f32 recurrence over time: a cell's steps from their inputs, which are multiplied already. All operands are dense.
@@ -304,8 +284,7 @@ commands! {
         [in; |c| dense(4, [c.cell.states() as u32, c.directions, c.batch, c.hidden])] initial: Option<Addr>,
         /// Steps of each sequence, i32. Without them all have all.
         [in; |c| dense(4, [c.batch])] lengths: Option<Addr>,
-        /// f32: steps and states, directions, batch, hidden: h behind each step, 0 behind a sequence's last one; then the states
-        /// behind the last one.
+        /// f32: steps and states, directions, batch, hidden: h behind each step, 0 behind a sequence's last one; then the states behind the last one.
         [out; |c| dense(4, [c.steps.saturating_add(c.cell.states() as u32), c.directions, c.batch, c.hidden])] output: Addr,
     }
 
@@ -556,8 +535,7 @@ commands! {
     }
 
     /// Spatial resampling: nearest for any type, linear for f32 and 8 bit. 8-bit linear: weights are rounded to k·2⁻¹¹, halves
-    /// to even, S = Σ k·k·(q − zero point) over the four neighbours is exact, and the result clamp(round(f32(S)·(factor·2⁻²²)) +
-    /// zero point).
+    /// to even, S = Σ k·k·(q − zero point) over the four neighbours is exact, and the result clamp(round(f32(S)·(factor·2⁻²²)) + zero point).
     Resize = 0x0060, "resize", makes(|c| c.output), taps(|c| if c.mode == ResizeMode::Linear { 4 } else { 1 }) {
         /// Input.
         [in] input: FeatureMap,
@@ -679,8 +657,7 @@ commands! {
         [out] output: Operand,
     }
 
-    /// f32 product of two operands, to which a third one is added or by which it is multiplied, with broadcast: both results are
-    /// rounded.
+    /// f32 product of two operands, to which a third one is added or by which it is multiplied, with broadcast: both results are rounded.
     FTriple = 0x0037, "ftriple", makes(|c| c.dims) {
         /// Extents, outermost first; unused ones are 1.
         dims: [u32; 6],

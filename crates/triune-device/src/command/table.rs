@@ -32,6 +32,9 @@ macro_rules! access_of {
     }};
 }
 
+// A field in front of which `[in]`, `[out]` or `[const]` stands has an address: see `Use`. Behind it may stand how much lies there;
+// of a feature map all is read or written, of an operand the extents of what the command makes. `makes` are its results, `taps` how
+// many elements each of them takes, where it is more than its own.
 macro_rules! commands {
     (($d:tt) $($(#[doc = $doc:literal])+ $name:ident = $code:literal, $mnemonic:literal
         $(, makes(|$made_of:ident| $made:expr))? $(, taps(|$taps_of:ident| $taps:expr))? {

@@ -498,7 +498,7 @@ fn amount(width: Width, vector: Option<VectorSpec>, command: &Command) -> Amount
         Command::FMatMul(c) => products(c.k),
         Command::IMatMul(c) => products(c.k),
         Command::TMatMul(c) => products(c.k),
-        Command::BlockMatMul(c) => products(c.k),
+        Command::BlockMatMul(c) => products(c.extents[2]),
         // The second operand enters the array as weights do, and its batches are groups.
         Command::QMatMul(c) => {
             let gemm = Gemm {

@@ -151,17 +151,8 @@ fn matrix_products() {
     is(product, [8 * 2 * 3 * 7, 8 * 2 * 5 * 7, 0], 8 * 2 * 3 * 5, macs, macs);
     is(TMatMul { shared_b: true, ..product }, [8 * 2 * 3 * 7, 8 * 5 * 7, 0], 8 * 2 * 3 * 5, macs, macs);
     // Two blocks a column, of eight bytes with factor and zero point behind them.
-    let product = BlockMatMul {
-        m: 3,
-        n: 5,
-        k: 20,
-        bits: 4,
-        block: 16,
-        integers: true,
-        input: A,
-        weights: B,
-        output: Y,
-    };
+    let product =
+        BlockMatMul { extents: [3, 5, 20], blocks: [4, 16], integers: true, input: A, weights: B, output: Y };
     is(product, [4 * 3 * 20, 5 * 2 * (8 + 8), 0], 4 * 3 * 5, 3 * 5 * 20, 3 * 5 * 20);
 }
 

@@ -78,6 +78,8 @@ pub(crate) trait Int8: Dot {
     const WIDTH: usize;
     /// Whether packed activations are signed bytes; elsewhere they are unsigned.
     const SIGNED: bool = false;
+    /// Whether activations of the other sign than it takes are read as they are, and flipped in registers.
+    const FLIPS: bool = false;
     /// Rows of the block that each number of panels is best at, from large to small: what [`Int8::kernel`] has.
     const ROWS: &'static [&'static [usize]];
     /// Output columns that the depthwise kernel keeps in registers.

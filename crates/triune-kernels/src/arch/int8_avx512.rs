@@ -15,8 +15,9 @@ use crate::{
     math::BELOW_HALF,
 };
 
-/// AVX-512 F, BW, DQ, VL; with VNNI if the parameter says so.
-pub(crate) struct Avx512<const VNNI: bool>;
+/// AVX-512 F, BW, DQ, VL; with VNNI if the first parameter says so. With the second activations are signed bytes that become
+/// unsigned in registers.
+pub(crate) struct Avx512<const VNNI: bool, const FLIPS: bool = false>;
 
 const fn mask64(n: usize) -> u64 {
     if n >= 64 { u64::MAX } else { (1 << n) - 1 }
@@ -77,7 +78,7 @@ macro_rules! table {
     };
 }
 
-impl<const VNNI: bool> Dot for Avx512<VNNI> {
+impl<const VNNI: bool, const FLIPS: bool> Dot for Avx512<VNNI, FLIPS> {
     type V = __m512i;
     const LANES: usize = 16;
 
@@ -96,7 +97,10 @@ impl<const VNNI: bool> Dot for Avx512<VNNI> {
     #[inline(always)]
     unsafe fn splat(p: *const u8) -> __m512i {
         // SAFETY: the trait's contract.
-        unsafe { _mm512_set1_epi32(p.cast::<i32>().read_unaligned()) }
+        unsafe {
+            let bytes = _mm512_set1_epi32(p.cast::<i32>().read_unaligned());
+            if FLIPS { _mm512_xor_si512(bytes, _mm512_set1_epi32(fill(0x80))) } else { bytes }
+        }
     }
 
     #[inline(always)]
@@ -112,15 +116,20 @@ impl<const VNNI: bool> Dot for Avx512<VNNI> {
     }
 }
 
-impl<const VNNI: bool> Int8 for Avx512<VNNI> {
+impl<const VNNI: bool, const FLIPS: bool> Int8 for Avx512<VNNI, FLIPS> {
     type B = __m512i;
+    const FLIPS: bool = FLIPS;
     const WIDTH: usize = if VNNI { 1 } else { 2 };
     const ROWS: &'static [&'static [usize]] =
         &[&[16, 8, 4, 2, 1], &[12, 8, 4, 2, 1], &[8, 4, 2, 1], &[6, 4, 2, 1]];
     const PIXELS: usize = 4;
 
     fn kernel(rows: usize, panels: usize) -> GemmKernel {
-        table!(rows, panels, if VNNI { block_vnni } else { block_avx512 })
+        if FLIPS {
+            table!(rows, panels, if FLIPS { block_flipping } else { block_flipping })
+        } else {
+            table!(rows, panels, if VNNI { block_vnni } else { block_avx512 })
+        }
     }
 
     #[inline(always)]
@@ -349,6 +358,12 @@ unsafe fn block_vnni<const MR: usize, const NV: usize>(block: &Block<'_>) {
     unsafe { gemm_block::<Avx512<true>, MR, NV>(block) }
 }
 
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")]
+unsafe fn block_flipping<const MR: usize, const NV: usize>(block: &Block<'_>) {
+    // SAFETY: the caller's contract.
+    unsafe { gemm_block::<Avx512<true, true>, MR, NV>(block) }
+}
+
 /// The kernel that only sums, for rows and panels out of [`Int8::ROWS`].
 pub(crate) fn sums<const VNNI: bool>(rows: usize, panels: usize) -> SumsKernel {
     table!(rows, panels, if VNNI { sums_vnni } else { sums_avx512 })
@@ -393,19 +408,19 @@ impl Dot for Words {
     #[inline(always)]
     unsafe fn load(p: *const i32) -> __m512i {
         // SAFETY: passed on.
-        unsafe { Avx512::<true>::load(p) }
+        unsafe { <Avx512<true>>::load(p) }
     }
 
     #[inline(always)]
     unsafe fn store(p: *mut i32, v: __m512i) {
         // SAFETY: passed on.
-        unsafe { Avx512::<true>::store(p, v) }
+        unsafe { <Avx512<true>>::store(p, v) }
     }
 
     #[inline(always)]
     unsafe fn splat(p: *const u8) -> __m512i {
         // SAFETY: passed on.
-        unsafe { Avx512::<true>::splat(p) }
+        unsafe { <Avx512<true>>::splat(p) }
     }
 
     #[inline(always)]
@@ -513,6 +528,16 @@ pub(crate) unsafe fn tile_avx512(job: &GemmJob<'_>, task: usize, worker: usize) 
 pub(crate) unsafe fn tile_vnni(job: &GemmJob<'_>, task: usize, worker: usize) {
     // SAFETY: the caller's contract.
     unsafe { gemm_tile::<Avx512<true>>(job, task, worker) }
+}
+
+/// The same for signed activations that lie where they are.
+///
+/// # Safety
+/// As [`tile_vnni`].
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")]
+pub(crate) unsafe fn tile_flipping(job: &GemmJob<'_>, task: usize, worker: usize) {
+    // SAFETY: the caller's contract.
+    unsafe { gemm_tile::<Avx512<true, true>>(job, task, worker) }
 }
 
 /// # Safety

@@ -101,8 +101,7 @@ if APART > 0 {
                         for (vector, factors) in factors.iter().enumerate() {
                             let load = |at: usize| {
                                 let x = line.wrapping_add(at * group.column_step + vector * $lanes);
-                                // SAFETY: an element of the line that a pixel sees; masked lanes are not touched.
-                                unsafe { if LAST { $masked_load(x, mask) } else { $load(x) } }
+                                if LAST { $masked_load(x, mask) } else { $load(x) }
                             };
                             let mut seen = [$zero(); COLUMNS];
                             for (at, seen) in seen.iter_mut().enumerate() {

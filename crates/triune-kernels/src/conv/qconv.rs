@@ -119,7 +119,7 @@ impl QConv {
     pub fn method(&self, in_map: Nhwc) -> ConvMethod {
         match &self.kernel {
             Kernel::Scalar(_) => ConvMethod::Plain,
-            Kernel::Gemm(gemm) if gemm.direct(&self.params, &in_map).is_some() => ConvMethod::Direct,
+            Kernel::Gemm(gemm) if gemm.direct(&in_map).is_some() => ConvMethod::Direct,
             Kernel::Gemm(gemm) => gemm.copying(&self.params, &in_map),
             Kernel::Depthwise(_) => ConvMethod::Depthwise,
         }

@@ -33,6 +33,8 @@ pub(crate) struct QGemm {
     epilogue: Epilogue,
     pub(super) vector: Vector,
     tile: TileFn,
+    /// Whether windows are pixels that the microkernel takes as they are.
+    in_place: bool,
     /// Whether windows may be read in rows: each of their rows begins with a step.
     in_rows: bool,
     /// Bytes from one gathered row to the next.
@@ -95,16 +97,19 @@ impl QGemm {
         #[cfg(target_arch = "x86_64")]
         use crate::arch::{
             int8_avx2::{Avx2, tile_avx2},
-            int8_avx512::{Avx512, tile_avx512, tile_vnni},
+            int8_avx512::{Avx512, tile_avx512, tile_flipping, tile_vnni},
         };
-        let (tile, vector, max_panels): (TileFn, _, _) = match level.isa() {
+        let (tile, vector, max_panels): (TileFn, Vector, _) = match level.isa() {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => (tile_avx2, Vector::of::<Avx2>(), Avx2::ROWS.len()),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => (tile_avx512, Vector::of::<Avx512<false>>(), Avx512::<false>::ROWS.len()),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512Vnni | Isa::Amx => {
-                (tile_vnni, Vector::of::<Avx512<true>>(), Avx512::<true>::ROWS.len())
+                let vector = Vector::of::<Avx512<true>>();
+                let tile =
+                    if vector.flip(p.input) != 0 && is_pointwise(p) { tile_flipping } else { tile_vnni };
+                (tile, vector, <Avx512<true>>::ROWS.len())
             }
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => (tile_neon, Vector::of::<Neon<false>>(), Neon::<false>::ROWS.len()),
@@ -112,6 +117,8 @@ impl QGemm {
             Isa::NeonDot => (tile_dot, Vector::of::<Neon<true>>(), Neon::<true>::ROWS.len()),
             _ => return None,
         };
+        let flips = vector.width == 1 && matches!(level.isa(), Isa::Avx512Vnni | Isa::Amx);
+        let in_place = is_pointwise(p) && vector.width == 1 && (flips || vector.flip(p.input) == 0);
         let in_rows = qrows::serves(p);
         let packed = qpack::panels(p, weights, if in_rows { p.geometry.kernel[0] } else { 1 }, vector);
         // An odd number of cache lines, so that the rows of a microkernel do not fall into the same cache sets.
@@ -122,6 +129,7 @@ impl QGemm {
             epilogue: Epilogue::new(p, level),
             vector,
             tile,
+            in_place,
             in_rows,
             row_bytes,
             max_rows,
@@ -142,15 +150,8 @@ impl QGemm {
     }
 
     /// Elements between pixels, if rows are read from the input itself.
-    pub(crate) fn direct(&self, p: &Params, in_map: &Nhwc) -> Option<usize> {
-        let g = &p.geometry;
-        let in_place = self.vector.width == 1
-            && g.kernel == [1, 1]
-            && g.stride == [1, 1]
-            && g.pad == [0; 4]
-            && self.vector.flip(p.input) == 0
-            && (p.in_channels / g.groups).is_multiple_of(4);
-        if in_place { pixel_stride(in_map) } else { None }
+    pub(crate) fn direct(&self, in_map: &Nhwc) -> Option<usize> {
+        if self.in_place { pixel_stride(in_map) } else { None }
     }
 
     /// How a map is read whose windows are not read where they lie.
@@ -168,7 +169,7 @@ impl QGemm {
 
     pub(crate) fn run(&self, p: &Params, views: &Views<'_>, scratch: &mut [u8], pool: &Pool) {
         let g = &p.geometry;
-        let direct = self.direct(p, &views.in_map);
+        let direct = self.direct(&views.in_map);
         let pixels = views.out_map.pixels();
         // Several tasks per thread even out their ends; tiles are cut before panels, because tasks that share a
         // tile gather it once each.
@@ -189,6 +190,15 @@ impl QGemm {
             unsafe { (self.tile)(&job, task, worker) }
         });
     }
+}
+
+/// Whether windows are single pixels, one step apart, of whole steps of channels.
+fn is_pointwise(p: &Params) -> bool {
+    let g = &p.geometry;
+    g.kernel == [1, 1]
+        && g.stride == [1, 1]
+        && g.pad == [0; 4]
+        && (p.in_channels / g.groups).is_multiple_of(4)
 }
 
 /// Elements from one pixel to the next, if they are the same throughout.
@@ -429,7 +439,10 @@ unsafe fn gather<S: Int8>(job: &GemmJob<'_>, group: usize, first: usize, rows: u
     let [kh, kw] = g.kernel;
     let depth = p.in_channels / g.groups;
     let vector = job.gemm.vector;
-    let (flip, zero_point) = (vector.flip(p.input), vector.zero_point(p.input) as u8);
+    let (mut flip, mut zero_point) = (vector.flip(p.input), vector.zero_point(p.input) as u8);
+    if S::FLIPS {
+        (flip, zero_point) = (0, zero_point ^ flip);
+    }
     // Each row of a window fills whole steps, if they are packed so.
     let beyond = (kw * depth * S::WIDTH).next_multiple_of(4) - kw * depth * S::WIDTH;
     let beyond = if job.gemm.in_rows { beyond } else { 0 };

@@ -164,20 +164,21 @@ impl Prepare for command::IMatMul {
 
 impl Prepare for command::BlockMatMul {
     fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
-        let [m, n, k] = [self.m, self.n, self.k].map(|extent| extent as usize);
+        let [m, n, k] = self.extents.map(|extent| extent as usize);
+        let [bits, block] = self.blocks.map(|extent| extent as usize);
         let spec = BlockSpec {
             n,
             k,
-            bits: self.bits as usize,
-            block: self.block as usize,
+            bits,
+            block,
             arithmetic: if self.integers { BlockArithmetic::Bytes } else { BlockArithmetic::Reals },
         };
         let Some(bytes) = spec.bytes() else {
-            return bad("block", format!("{} integers of {} bits are none", self.block, self.bits));
+            return bad("blocks", format!("{block} integers of {bits} bits are none"));
         };
-        let count = |rows: u32, columns: u32| u64::from(rows).saturating_mul(columns.into());
-        let input = checker.dense("input", self.input, 4, count(self.m, self.k))?;
-        let output = checker.dense("output", self.output, 4, count(self.m, self.n))?;
+        let count = |rows: usize, columns: usize| (rows as u64).saturating_mul(columns as u64);
+        let input = checker.dense("input", self.input, 4, count(m, k))?;
+        let output = checker.dense("output", self.output, 4, count(m, n))?;
         let column = bytes.checked_div(n).unwrap_or_default();
         let product = match checker.weights("weights", self.weights, [n, 1, column], 1)? {
             FilterSource::Constants(bytes) => {
@@ -189,7 +190,7 @@ impl Prepare for command::BlockMatMul {
         };
         let product = product.map_err(refused("weights"))?;
         if product.scratch_bytes(m, 1) == usize::MAX {
-            return bad("m", format!("{m} rows are more than there is memory for"));
+            return bad("extents", format!("{m} rows are more than there is memory for"));
         }
         let step = with_scratch(
             product,

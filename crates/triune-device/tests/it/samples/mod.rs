@@ -383,11 +383,8 @@ pub(crate) fn imatmul() -> IMatMul {
 
 pub(crate) fn blockmatmul() -> BlockMatMul {
     BlockMatMul {
-        m: 2,
-        n: 1,
-        k: 8,
-        bits: 4,
-        block: 16,
+        extents: [2, 1, 8],
+        blocks: [4, 16],
         integers: false,
         input: Addr::new(INPUT, 0),
         weights: ZEROS,
