@@ -212,6 +212,8 @@ def photos(data: Path, names: Sequence[str]) -> list[Picture]:
     """Return photos of the data folder, those that are named or all."""
     folder = data / "models" / "images"
     paths = [folder / name for name in names] or sorted(folder.glob("*.jpg"))
+    if not paths:
+        raise SystemExit(f"{folder}: no photos; TRIUNE_TEST_DATA names the folder of the test data")
     return [Image.open(path).convert("RGB") for path in paths]
 
 

@@ -20,7 +20,8 @@ are None. The vendors' modules have exceptions of their own.
   - `BoardInUseError`: it can be reached, but others have it.
 - `InternalError`: the core broke its own rules: please report it.
 
-`QuantizationWarning` is no error but a `UserWarning`: a model was quantized, and an output of it is spoiled.
+`QuantizationWarning` is no error but a `UserWarning`: a model was quantized, and an output of it is spoiled, or gives
+other answers than float more often than two in a hundred.
 """
 
 from triune._native import (

@@ -60,7 +60,7 @@ class Tried:
     def ours(self, **options: Any) -> list[dict[str, Any]]:
         """Return what ours makes of it."""
         result = triune.quantize(self.model, calibration=self.calibration, output=self.scratch / "ours.onnx", **options)
-        assert result.warnings == ()
+        assert not any("spoiled" in warning for warning in result.warnings)
         found: list[dict[str, Any]] = self.bench.run(result.path, self.tested)
         return found
 

@@ -14,6 +14,7 @@ from quantization_networks import Builder, gelu, normalized, samples, softmax, t
 
 import triune
 from triune import errors
+from triune.cli.pipeline import Pipeline
 from triune.quantization import _quantize
 from triune.quantization._groups import join_groups
 from triune.quantization._model import Network
@@ -121,7 +122,12 @@ def test_a_function_is_rounded_once(tmp_path: Path, name: str) -> None:
     assert package.report.stayed == ()
     inputs = samples(2, seed=9)
     compared = triune.compare(tmp_path / "q.onnx", tmp_path / "out", inputs=inputs)
-    assert compared.differences[0].outputs[0].equal == 1.0
+    # onnxruntime's sums in reals may be on the other side of a tie.
+    assert compared.differences[0].outputs[0].equal > 0.9999
+    session = triune.Session(tmp_path / "q.onnx")
+    with Pipeline(tmp_path / "out" / "model.json", None, 1) as pipeline:
+        for sample in inputs:
+            np.testing.assert_array_equal(pipeline.run(sample, lambda *_: None)["y"], session.run(sample)[0])
 
 
 STEEP: dict[str, Make] = {

@@ -15,19 +15,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import numpy_helper
-from quantization_networks import SIZE, Builder, samples, segmenter, ssd_like, yolox_like
+from quantization_networks import SIZE, Builder, close_classifier, samples, segmenter, ssd_like, yolox_like
 
 import triune
 from triune import errors
 from triune.cli import main
+from triune.quantization._agreement import agreements
 from triune.quantization._check import check_outputs
 from triune.quantization._equalize import channels_of, curves_of, equalize_layers, peaks_of
+from triune.quantization._grams import round_together
 from triune.quantization._groups import function_of, join_groups
 from triune.quantization._model import Network
 from triune.quantization._quantize import advice_on, few
 from triune.quantization._scales import METHODS, _SquaredErrors, find_parameters, find_weight_scales, parameters_of
 from triune.quantization._statistics import Distribution, HeldOut, Reservoir, session, with_outputs
-from triune.quantization._write import FUNCTIONS, INTEGERS
+from triune.quantization._write import FUNCTIONS, INTEGERS, Layout
 
 
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.sampled_from(sorted(INTEGERS)))
@@ -641,6 +643,102 @@ def test_a_failure_on_the_way_leaves_the_file(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["float.onnx", "q.onnx"]
     with pytest.raises(errors.FileError, match="cannot write"):
         triune.quantize(model, calibration=samples(2), output=tmp_path / "no" / "q.onnx")
+
+
+@pytest.mark.parametrize(("groups", "padding"), [(1, {"pads": [1, 0, 1, 2]}), (2, {"auto_pad": "SAME_LOWER"})])
+def test_weights_are_rounded_by_what_they_read_together(groups: int, padding: dict[str, Any]) -> None:
+    """The mean products of a convolution's inputs tell the power of its results, and rounding by them leaves less error."""
+    random = np.random.default_rng(3)
+    weights = random.normal(0, 1, (8, 8 // groups, 3, 2)).astype(np.float32)
+    node = onnx.helper.make_node("Conv", ["x", "w"], ["y"], group=groups, strides=[2, 1], dilations=[1, 1], **padding)
+    values = [onnx.helper.make_empty_tensor_value_info(name) for name in "xy"]
+    values[0] = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 8, 5, 6])
+    graph = onnx.helper.make_graph([node], "g", values[:1], values[1:], [numpy_helper.from_array(weights, "w")])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    together = random.normal(0, 1, (8, 8))
+    inputs = [
+        np.einsum("ij,njhw->nihw", together, random.normal(2, 1, (1, 8, 5, 6))).astype(np.float32) for _ in range(40)
+    ]
+    (found,) = Layout(Network(model), (), 8).grams().values()
+    gram = found["y"]
+    for each in inputs:
+        gram.add(each)
+    runner = session(model)
+    results = np.concatenate([runner.run(None, {"x": each})[0] for each in inputs])
+    rows = weights.reshape(8, -1).astype(np.float64)
+
+    def power(rows: Any, gram: Any) -> Any:
+        return np.array([row @ gram[at * groups // 8] @ row for at, row in enumerate(rows)])
+
+    whole, centred = gram.mean(centred=False), gram.mean(centred=True)
+    np.testing.assert_allclose(power(rows, whole), np.square(results).mean((0, 2, 3)), rtol=1e-4)
+    np.testing.assert_allclose(power(rows, centred), results.var((0, 2, 3)), rtol=1e-4)
+    scales = np.abs(rows).max(axis=1) / 20
+    integers = round_together(rows, scales, whole, 20)
+    assert np.abs(integers).max() <= 20
+    np.testing.assert_array_equal(integers, np.rint(integers))
+    errors = [rows - each * scales[:, None] for each in (integers, np.rint(rows / scales[:, None]))]
+    better, nearest = (power(each, whole).sum() for each in errors)
+    assert better < 0.7 * nearest
+
+
+def test_inputs_that_say_nothing_of_each_other() -> None:
+    """Of zeros, and of one value everywhere: weights as they would be rounded alone."""
+    rows = np.random.default_rng(0).normal(0, 1, (4, 6))
+    scales = np.full(4, 0.05)
+    for gram in (np.zeros((1, 6, 6)), np.eye(6)[None] * 1e-20, np.eye(6)[None] * 1e20):
+        np.testing.assert_array_equal(round_together(rows, scales, gram, 127), np.rint(rows / scales[:, None]))
+
+
+def test_other_answers_are_told_with_what_helps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, held = close_classifier(tmp_path / "float.onnx"), samples(40)
+    with pytest.warns(
+        errors.QuantizationWarning, match=r"^output 'scores': \d of 8 best classes are those of float"
+    ) as told:
+        result = triune.quantize(model, calibration=held, output=tmp_path / "q.onnx")
+    assert result.warnings == tuple(str(each.message) for each in told)
+    (text,) = result.warnings
+    assert "on 8 samples), less than 98%: --mixed" in text
+    assert "--act s16" in text
+    with pytest.warns(errors.QuantizationWarning, match="best classes are those of float") as told:
+        triune.compile(model, calibration=held, output=tmp_path / "package")
+    assert told[0].filename == __file__
+    np.savez(tmp_path / "held.npz", image=np.concatenate([each["image"] for each in held]))
+    for command in (["quantize", "-o", str(tmp_path / "q2.onnx")], ["compile", "-o", str(tmp_path / "other")]):
+        assert main([*command, str(model), "--calibrate", str(tmp_path / "held.npz")]) == 0
+        assert "less than 98%: --mixed" in capsys.readouterr().err
+    fine = triune.quantize(model, calibration=held, output=tmp_path / "q.onnx", act="s16")
+    assert fine.warnings == ()
+
+
+def test_answers_that_agree() -> None:
+    one, other = np.eye(5, dtype=np.float32)[None, 2], np.eye(5, dtype=np.float32)[None, 3]
+    plane = {"image": np.zeros((1, 3, 8, 8), np.float32)}
+
+    def found(reference: list[Any], values: list[Any]) -> list[tuple[int, int]]:
+        rows = [[{"y": each} for each in side] for side in (reference, values)]
+        return [(each.same, each.of) for each in agreements([plane] * len(reference), *rows, labels=0)]
+
+    assert found([one, one], [one, other]) == [(1, 2)]
+    # An image, and numbers that are no scores.
+    assert found([np.zeros((1, 3, 4, 4), np.float32)], [np.ones((1, 3, 4, 4), np.float32)]) == []
+    assert found([np.zeros((1, 5), np.int64)], [np.ones((1, 5), np.int64)]) == []
+
+
+def test_boxes_that_agree() -> None:
+    """Corners and three classes for each of 40 boxes; one that goes, one that comes, one in another place."""
+    corners = np.arange(40, dtype=np.float32)[:, None] * 10 + np.array([0, 0, 8, 8], np.float32)
+    scores = np.full((40, 3), 0.01, np.float32)
+    scores[:6, 1] = 0.9
+    places, marks = corners.copy(), scores.copy()
+    marks[0, 1], marks[10, 1] = 0.1, 0.9
+    places[1] += 6
+    plane = {"image": np.zeros((1, 3, 400, 400), np.float32)}
+    sides = ([{"boxes": a[None], "scores": b[None]}] for a, b in ((corners, scores), (places, marks)))
+    (boxes,) = agreements([plane], *sides, labels=0)
+    assert (boxes.output, boxes.what) == ("boxes,scores", "boxes")
+    # Four of six are the same; two of float have no match, and two of the other.
+    assert (boxes.same, boxes.of) == (4, 8)
 
 
 def test_noise_is_told_with_what_helps() -> None:

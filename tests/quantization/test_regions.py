@@ -38,10 +38,11 @@ def kinds(model: Path, *, quantized: bool) -> set[str]:
 
 @pytest.mark.parametrize("make", DETECTORS.values(), ids=DETECTORS)
 def test_the_answer_is_made_in_float(tmp_path: Path, make: Make) -> None:
-    """Every channel of every output says what it says in float, and nobody is warned."""
+    """Every channel of every output says what it says in float, and nobody is told that one is spoiled."""
     model = make(tmp_path / "float.onnx")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "output .* are those of float")
         result = triune.quantize(model, calibration=samples(24), output=tmp_path / "q.onnx")
     assert [check.fault for check in result.checks] == [""] * len(result.checks)
     assert kinds(tmp_path / "q.onnx", quantized=True) >= {"Conv", "Concat"}

@@ -26,6 +26,7 @@ from triune._text import short
 from triune._values import as_array, keys_of
 from triune.batch._pictures import Frame
 from triune.errors import ArgumentError
+from triune.quantization._agreement import scores_classes
 from triune.quantization._equalize import noted_factors
 from triune.quantization._model import Array, read
 from triune.quantization._statistics import EXACT, session, with_outputs
@@ -531,7 +532,7 @@ class _Comparing:
                     f"{self._names[pair.first]} {mine[name].shape}"
                 )
             pair.outputs.setdefault(name, _Sums()).add(mine[name], theirs[name])
-            if _scores_classes(mine[name]):
+            if scores_classes(mine[name]):
                 rows = [values.reshape(values.shape[:2]).argmax(axis=1) for values in (mine[name], theirs[name])]
                 pair.best.setdefault(name, []).append(float((rows[0] == rows[1]).mean()))
         for name in pair.tensors:
@@ -628,7 +629,3 @@ class _Comparing:
 
 def _size(sums: _Sums) -> str:
     return f"{sums.most:.4g} ({sums.sqnr:.1f} dB)"
-
-
-def _scores_classes(array: Array) -> bool:
-    return array.ndim >= 2 and array.shape[1] > 1 and array.dtype.kind == "f" and array[0].size == array.shape[1]

@@ -26,8 +26,10 @@ from triune._session import Feeds
 from triune.batch import Preprocess
 from triune.batch._pictures import Format
 from triune.errors import ArgumentError, InternalError, QuantizationWarning, UnsupportedError
+from triune.quantization._agreement import Agreement, agreements
 from triune.quantization._check import OutputCheck, check_outputs
 from triune.quantization._equalize import channels_of, curves_of, equalize_layers, note_factors, peaks_of
+from triune.quantization._grams import Gram
 from triune.quantization._groups import function_of, join_groups
 from triune.quantization._layout import join_orders
 from triune.quantization._mixed import Trial, mix
@@ -49,6 +51,9 @@ _NOISY = 20.0
 
 _CHECKED = 8
 """Samples that the quantized model is compared with the float one on."""
+
+_AGREEING = 0.98
+"""The share of answers that have to be those of float, or it is said."""
 
 _FEW = 32
 """Samples below which ranges are guesses."""
@@ -111,7 +116,8 @@ class QuantizationResult:
     notes: tuple[str, ...] = field(default=())
     """What stays in float and why, in words."""
     warnings: tuple[str, ...] = field(default=())
-    """Which outputs are spoiled, and the cure; issued as `triune.errors.QuantizationWarning`, too."""
+    """Which outputs are spoiled, or give other answers than float more often than 2 in 100, and the cure; issued as
+    `triune.errors.QuantizationWarning`, too."""
     advice: tuple[str, ...] = field(default=())
     """Which outputs are not spoiled, but noisy, and whether there were few samples, and what helps."""
 
@@ -255,7 +261,7 @@ def quantize_file(
     with scratch() as folder, _hushed(quiet):
         try:
             prepared = prepare(source, folder, options.outputs)
-            work = _Work(prepared, inputs, options, say)
+            work = _Work(prepared, inputs, options, say, len(said.labels))
             work.observe(checked)
             written = work.write()
             checks = work.check(written.model)
@@ -284,7 +290,7 @@ def quantize_file(
         ranges={name: (found.low, found.high) for name, found in written.parameters.items()},
         checks=tuple(checks),
         notes=(*work.notes(), *found),
-        warnings=tuple(work.faults(checks)),
+        warnings=(*work.faults(checks), *work.disagreements(checks)),
         advice=(*few(work.count + work.held_out), *advice_on(checks, options.mixed)),
     )
 
@@ -293,7 +299,12 @@ class _Work:
     """One model on its way from float to integers."""
 
     def __init__(
-        self, prepared: Any, inputs: dict[str, Expected], options: QuantizationOptions, say: Callable[[str], None]
+        self,
+        prepared: Any,
+        inputs: dict[str, Expected],
+        options: QuantizationOptions,
+        say: Callable[[str], None],
+        labels: int = 0,
     ) -> None:
         join_orders(prepared)
         self.network = Network(prepared)
@@ -302,6 +313,7 @@ class _Work:
         self.count = self.held_out = 0
         self._options = options
         self._say = say
+        self._labels = labels
         self._recipe = Recipe(options.act, options.method, options.per_channel, options.bias_correction)
         self._why = choose(self.network, options.float_from, options.keep_float)
         if len(self._why) == len(self.network.nodes):
@@ -323,6 +335,8 @@ class _Work:
         self._shown: list[dict[str, Array]] = []
         self._reference: list[dict[str, Array]] = []
         self._found = Found()
+        self._grams: dict[str, Gram] = {}
+        self._agreements: list[Agreement] = []
         self._factors: dict[str, Any] = {}
 
     def observe(self, samples: Iterable[dict[str, Array]]) -> None:
@@ -336,12 +350,15 @@ class _Work:
             self._equalize(first)
             fed = chain(first, rest)
         tensors = self._layout.tensors(every=self._options.mixed is not None)
+        watched = self._layout.grams() if histograms and self._recipe.bits == 8 else {}
+        self._grams = {name: gram for grams in watched.values() for name, gram in grams.items()}
         self._observer = Observer(
             self.network.model,
             tensors,
             self._layout.moments(),
             histograms=histograms,
             counts=self._layout.shares.counted,
+            grams={name: list(grams.values()) for name, grams in watched.items()},
         )
         self.count = self._observer.run(fed)
         self.held_out, self._shown = held.count, held.shown
@@ -374,7 +391,8 @@ class _Work:
         return self._attempt(self._layout)
 
     def _attempt(self, layout: Layout) -> Written:
-        written = write(layout, self._observer.distributions, self._observer.moments, self._recipe, self._found)
+        seen = self._observer
+        written = write(layout, seen.distributions, seen.moments, self._recipe, self._found, self._grams)
         note_factors(written.model, self._factors)
         if self._options.fixed:
             use_fixed_multipliers(written.model, written.reals, self._recipe.bits)
@@ -408,7 +426,9 @@ class _Work:
     def check(self, model: Any) -> list[OutputCheck]:
         """Compare the quantized model with the float one."""
         self._say("checking")
-        return check_outputs(self._reference, self._run(session(model, optimized=False)), self.network.outputs)
+        found = self._run(session(model, optimized=False))
+        self._agreements = agreements(self._shown, self._reference, found, self._labels)
+        return check_outputs(self._reference, found, self.network.outputs)
 
     def kept_float(self) -> dict[str, str]:
         """Return why, for each operator over floats that stays in float."""
@@ -450,6 +470,29 @@ class _Work:
             for check in checks
             if check.fault
         ]
+
+    def disagreements(self, checks: Iterable[OutputCheck]) -> list[str]:
+        """Say which answers are not often enough those of float, and what helps; not of outputs that are spoiled."""
+        spoiled = {check.name for check in checks if check.fault}
+        seen = f"{len(self._shown)} samples" + ("" if self.held_out else " that the ranges come from")
+        return [
+            f"output {each.output!r}: {each.same} of {each.of} {each.what} are those of float ({each.share:.1%}, on {seen}), "
+            f"less than {_AGREEING:.0%}: {self._finer()}"
+            for each in self._agreements
+            if each.share < _AGREEING and spoiled.isdisjoint(each.output.split(","))
+        ]
+
+    def _finer(self) -> str:
+        """Name what is left that makes integers finer."""
+        options = self._options
+        if options.mixed is not None:
+            return f"a higher bound than {options.bound:g} dB spares more layers: --bound (bound= in Python)"
+        mixed = "--mixed (mixed='float' in Python) lets the layers that hurt most stay in float"
+        if options.act == "s16":
+            return mixed
+        return (
+            f"{mixed}; --mixed 16 or --act s16 give 16 bits, for devices that compute on them (mixed='16', act='s16')"
+        )
 
     def _cure(self, output: str) -> str:
         """Name the option that is likely to help with an output."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from triune.quantization._grams import Gram
 from triune.quantization._model import Array
 
 __all__ = [
@@ -169,10 +170,11 @@ class Observer:
         *,
         histograms: bool,
         counts: Callable[[str, Array], Array] = lambda _, values: values,
+        grams: Mapping[str, list[Gram]] | None = None,
     ) -> None:
         """Watch the ranges of `tensors`, and the channels of those in `moments` along their axes.
 
-        `counts` makes of a tensor's name and its values what its range has to hold.
+        `counts` makes of a tensor's name and its values what its range has to hold. `grams` see operands, by their names.
         """
         self.distributions = {name: Distribution() for name in tensors}
         self.moments = {name: Moments(axis) for name, axis in moments.items()}
@@ -182,6 +184,7 @@ class Observer:
         self._session = session(with_outputs(model, self._made))
         self._histograms = histograms
         self._counts = counts
+        self._grams = grams or {}
 
     def run(self, samples: Iterable[dict[str, Array]]) -> int:
         """Run every sample. Returns how many there were.
@@ -205,6 +208,8 @@ class Observer:
                         raise OverflowError(name)
                 if name in self.moments:
                     self.moments[name].add(array)
+                for gram in self._grams.get(name, ()):
+                    gram.add(array)
         return count
 
 

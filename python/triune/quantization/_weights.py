@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from triune.quantization._grams import Gram, round_together
 from triune.quantization._model import Array, Network, attribute
 from triune.quantization._scales import find_weight_scales
 from triune.quantization._statistics import Moments
@@ -72,6 +73,7 @@ def quantize_weights(
     node: Any,
     x_scale: float,
     moments: Moments | None,
+    gram: Gram | None,
     *,
     bits: int,
     per_channel: bool,
@@ -80,8 +82,8 @@ def quantize_weights(
 ) -> QuantizedWeights:
     """Return a product's constants as integers of `bits` bits, the bias of 32 on the products' scale.
 
-    With `search`, scales are those of the least error on the operand's values; with `correct`, the bias makes up for what
-    rounding the weights adds on average. Both need `moments`.
+    With `search`, scales are those of the least error on the operand's values, and weights are rounded together by `gram`, if
+    there is one; with `correct`, the bias makes up for what rounding the weights adds on average. All need `moments`.
     """
     weights = network.weights(node)
     assert weights is not None
@@ -101,8 +103,14 @@ def quantize_weights(
         scales = np.maximum(scales, least if each else least.max()).astype(np.float32)
     most = 2 ** (bits - 1) - 1
     along = scales.astype(np.float64)[:, None]
-    integers = np.clip(np.rint(rows / along), -most, most)
-    if correct and told and moments and matrix and node.op_type in ("Conv", "Gemm"):
+    corrected = correct and told and node.op_type in ("Conv", "Gemm")
+    # What rounding adds on average is the bias's to take off.
+    products = None if gram is None or not (search and told and bits == 8) else gram.mean(centred=corrected)
+    if products is None:
+        integers = np.clip(np.rint(rows / along), -most, most)
+    else:
+        integers = round_together(rows, np.broadcast_to(along[:, 0], len(rows)), products, most)
+    if corrected and moments:
         mean = _per_weight(node, weights, moments.mean, len(rows))
         missing = ((rows - integers * along) * mean).sum(axis=1)
         if real_bias is not None or np.abs(missing).max(initial=0.0) > 0:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from triune.quantization._grams import Gram, gram_of
 from triune.quantization._model import LIMITS, PRODUCTS, Array, Network, tensor_names, unused
 from triune.quantization._scales import Integers, Parameters, find_parameters, parameters_of
 from triune.quantization._shares import FAR, Shares
@@ -141,6 +142,16 @@ class Layout:
         nodes = self.network.nodes
         return {nodes[index].input[0]: -1 if nodes[index].op_type == "MatMul" else 1 for index in self.products()}
 
+    def grams(self) -> dict[str, dict[str, Gram]]:
+        """Return what is to see the operands that products round their weights by: by the operand, by the result."""
+        found: dict[str, dict[str, Gram]] = {}
+        for index in self.products():
+            node = self.network.nodes[index]
+            gram = gram_of(self.network, node)
+            if gram is not None:
+                found.setdefault(node.input[0], {})[node.output[0]] = gram
+        return found
+
     def function(self, name: str) -> Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]] | None:
         """Return the function that alone reads a tensor, if there is one."""
         network = self.network
@@ -199,12 +210,14 @@ def write(
     moments: Mapping[str, Moments],
     recipe: Recipe,
     found: Found | None = None,
+    grams: Mapping[str, Gram] | None = None,
 ) -> Written:
     """Return the model of `layout` in QDQ form, with ranges from `distributions`.
 
-    `found` is what was found for other layouts of the same network with the same recipe.
+    `found` is what was found for other layouts of the same network with the same recipe; `grams` says by results' names what
+    products' weights are rounded by.
     """
-    return _Writer(layout, distributions, moments, recipe, found if found is not None else Found()).run()
+    return _Writer(layout, distributions, moments, recipe, found if found is not None else Found(), grams or {}).run()
 
 
 class _Writer:
@@ -215,6 +228,7 @@ class _Writer:
         moments: Mapping[str, Moments],
         recipe: Recipe,
         found: Found,
+        grams: Mapping[str, Gram],
     ) -> None:
         import onnx
 
@@ -225,6 +239,7 @@ class _Writer:
         self._recipe = recipe
         self._whole = layout.kept_whole()
         self._found = found
+        self._grams = grams
         self._constants: dict[tuple[str, int], str] = {}
         self._joins: dict[str, str] = {}
         self._taken = tensor_names(self._network.model.graph)
@@ -452,6 +467,7 @@ class _Writer:
                 node,
                 operand.scale,
                 self._moments.get(node.input[0]),
+                self._grams.get(node.output[0]),
                 bits=width,
                 per_channel=self._recipe.per_channel,
                 search=self._recipe.method != "minmax",
