@@ -125,6 +125,9 @@ def convolutions() -> Iterator[Case]:
     yield case("ConvTranspose", reals(1, 32, 64, 64), reals(32, 1, 4, 4), reals(32), group=32, pads=[1] * 4, **two)
     yield case("Conv", reals(1, 128, 400), reals(128, 128, 3), reals(128), pads=[1, 1])
     yield case("Conv", reals(1, 256, 400), reals(256, 1, 31), reals(256), pads=[15, 15], group=256)
+    for channels, groups in ((64, 32), (128, 32), (256, 32), (96, 96)):
+        weights = reals(channels, channels // groups, 3, 3)
+        yield case("Conv", reals(1, channels, 56, 56), weights, reals(channels), pads=[1] * 4, group=groups)
     yield case("Conv", reals(1, 8, 16, 32, 32), reals(16, 8, 3, 3, 3), reals(16), pads=[1] * 6)
     yield case("Conv", reals(1, 32, 56, 56), reals(32, 32, 3, 3), reals(32), pads=[2] * 4, dilations=[2, 2])
     yield case(
@@ -408,7 +411,9 @@ def attentions() -> Iterator[Case]:
             width = 32 * bits // 8
             operands = [reals(rows, 2048), whole(2048, 64, width, dtype=np.uint8), reals(2048 * 64)]
             blocks = {"K": 2048, "N": 2048, "bits": bits, "block_size": 32}
-            yield case("MatMulNBits", *operands, known=(1, 2), domain=MICROSOFT, title=f"{bits} bits", **blocks)
+            for level in (0, 4):
+                known = {"known": (1, 2), "domain": MICROSOFT, "title": f"{bits} bits, level {level}"}
+                yield case("MatMulNBits", *operands, **known, accuracy_level=level, **blocks)
 
 
 def quantized() -> Iterator[Case]:

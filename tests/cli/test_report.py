@@ -150,7 +150,7 @@ def test_in_a_browser(browse: Callable[..., Any], page: str, digits: Path, width
     assert charts["roofline"]["lines"] == 2
     assert charts["roofline"]["titles"] == ["GMACs/s", "MACs per byte moved"]
     assert charts["memory-map-of-l2"]["bars"] == len(profiled.feature_maps)
-    assert {"live bytes", "lower bound 2.0 KiB", "capacity 3.5 MiB"} <= set(charts["memory-map-of-l2"]["legend"])
+    assert {"live bytes", "lower bound 2.0 KiB"} <= set(charts["memory-map-of-l2"]["legend"])
     assert charts["memory-map-of-l2"]["titles"] == ["address in l2", "cycles since the launch, 800 per µs"]
     parts = [getattr(o, cause) for o in profiled.operators for cause in ("compute", "stall", "control")]
     assert charts["operators"]["bars"] == len([part for part in parts if part])
@@ -224,7 +224,8 @@ def test_points_lie_where_the_numbers_say(browse: Callable[..., Any], page: str,
     most: dict[int, float] = {}
     for at, share in shares:
         most[share] = max(most.get(share, at), at)
-    # A step's box begins where the one before it was, if that was higher: the least high one is the step's own, where one comes from below.
+    # A step's box begins where the one before it was, if that was higher: the least high one is the step's own, where one comes
+    # from below.
     beyond = {share: ground - at - (ground - level) * share / 100 for share, at in most.items()}
     assert min(beyond.values()) > -2.5
     assert sum(abs(each) < 2.5 for each in beyond.values()) > 0.7 * len(beyond)
