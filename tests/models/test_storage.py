@@ -172,6 +172,36 @@ def test_quantizers(dtype: int, block: int) -> None:
     np.testing.assert_array_equal(y, (q.astype(np.float32) - zeros) * spread)
 
 
+@pytest.mark.parametrize("dtype", [T.INT4, T.UINT4, T.INT8, T.UINT8, T.INT2])
+@pytest.mark.parametrize(("columns", "with_zeros"), [(256, True), (301, False)])
+@pytest.mark.filterwarnings("ignore")
+def test_matrices_in_blocks_are_multiplied_as_they_are_stored(dtype: int, columns: int, with_zeros: bool) -> None:
+    """Large ones: sums of reals in order, whatever else reads the matrix."""
+    rng = np.random.default_rng(dtype + columns)
+    depth, block = 280, 32
+    types = {**ALL, T.INT8: np.int8, T.UINT8: np.uint8}
+    low, high = {**RANGES, T.INT8: (-128, 127), T.UINT8: (0, 255)}[dtype]
+    matrix = rng.integers(low, high + 1, (depth, columns)).astype(types[dtype])
+    scale = rng.uniform(0.01, 0.1, (-(-depth // block), columns)).astype(np.float32)
+    zero = rng.integers(low, high + 1, scale.shape).astype(types[dtype])
+    operands = ["matrix", "scale", *(["zero"] if with_zeros else [])]
+    nodes = [
+        node("DequantizeLinear", operands, "reals", axis=0, block_size=block),
+        node("MatMul", ["x", "reals"], "y"),
+        node("ReduceMax", ["reals", "axes"], "most", keepdims=0),
+    ]
+    spread = np.repeat(scale, block, axis=0)[:depth]
+    zeros = np.repeat(zero.astype(np.float32), block, axis=0)[:depth] if with_zeros else np.float32(0)
+    reals = (matrix.astype(np.float32) - zeros) * spread
+    known = {"matrix": matrix, "scale": scale, **({"zero": zero} if with_zeros else {}), "axes": np.array([0])}
+    for rows in (1, 3):
+        x = rng.normal(size=(2, rows, depth)).astype(np.float32)
+        y, most = run(nodes, {"x": x}, ["y", "most"], **known)
+        np.testing.assert_array_equal(most, reals.max(axis=0))
+        wide = x.astype(np.float64) @ reals.astype(np.float64)
+        assert np.abs(y - wide).max() <= 2e-6 * np.abs(wide).max()
+
+
 def test_reals_of_16_bits_are_rounded_behind_every_operator() -> None:
     rng = np.random.default_rng(8)
     a, b = (rng.normal(size=(50, 9)).astype(ml_dtypes.bfloat16) for _ in range(2))

@@ -9,6 +9,8 @@ use bytes::Bytes;
 use smallvec::{SmallVec, smallvec};
 use triune_tensor::{Buffer, DType, Recipe, Shape};
 
+use crate::ops::BlockMatMul;
+
 /// A dense row-major tensor whose bytes (little-endian) are shared, possibly with a mapped file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Constant(Arc<Elements>);
@@ -32,6 +34,7 @@ enum Source {
 struct Promised {
     recipe: Recipe,
     bytes: LazyLock<Bytes, Box<dyn FnOnce() -> Bytes + Send>>,
+    blocks: Option<(BlockMatMul, Constant)>,
 }
 
 impl fmt::Debug for Promised {
@@ -75,9 +78,39 @@ impl Constant {
         if shape.elements()?.checked_mul(dtype.bytes())? != recipe.len() {
             return None;
         }
+        Self::promised(dtype, shape, recipe, None)
+    }
+
+    /// As [`Self::made`] a matrix of f32, which products can do without: with the operand of one that stands for it.
+    pub(crate) fn made_of_blocks(
+        shape: Shape,
+        recipe: Recipe,
+        product: BlockMatMul,
+        matrix: Self,
+    ) -> Option<Self> {
+        if shape.elements()?.checked_mul(size_of::<f32>())? != recipe.len() {
+            return None;
+        }
+        Self::promised(DType::F32, shape, recipe, Some((product, matrix)))
+    }
+
+    fn promised(
+        dtype: DType,
+        shape: Shape,
+        recipe: Recipe,
+        blocks: Option<(BlockMatMul, Self)>,
+    ) -> Option<Self> {
         let bytes: Box<dyn FnOnce() -> Bytes + Send> = Box::new(recipe.promise()?);
-        let promised = Promised { recipe, bytes: LazyLock::new(bytes) };
+        let promised = Promised { recipe, bytes: LazyLock::new(bytes), blocks };
         Some(Self(Arc::new(Elements { dtype, shape, source: Source::Recipe(Arc::new(promised)) })))
+    }
+
+    /// The product that a product with this matrix is, and its operand, if it is made of blocks of integers.
+    pub(crate) fn blocks(&self) -> Option<&(BlockMatMul, Self)> {
+        match &self.0.source {
+            Source::Bytes(_) => None,
+            Source::Recipe(promised) => promised.blocks.as_ref(),
+        }
     }
 
     /// How the elements are made, if they are made of others when somebody asks for them.

@@ -2,6 +2,7 @@
 //! that is of no further use.
 
 mod affine;
+mod blocks;
 mod constants;
 mod dead_code;
 mod fuse;
@@ -60,6 +61,8 @@ pub fn prepare_unfused(graph: &mut Graph) -> Result<bool, Error> {
     infer(graph)?;
     changed |= half::widen_inferred(graph)?;
     let mut folded = constants::fold_inferred(graph)?;
+    // Before products become layers with room for a bias.
+    changed |= blocks::multiply_as_stored(graph);
     // Before quantization: a float normalization behind a convolution would keep it from being seen.
     folded |= fold_batch_norm(graph)?;
     if folded {

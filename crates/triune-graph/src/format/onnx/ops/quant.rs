@@ -1,6 +1,8 @@
 //! The border between reals and integers that stand for them.
 
-use triune_tensor::DType;
+use std::sync::Arc;
+
+use triune_tensor::{DType, Recipe, Shape};
 
 use super::{
     DEFAULT_DOMAIN, Form, Meaning, NodeReader, NodeWriter, Operator, Signature, mistaken, operators,
@@ -8,7 +10,7 @@ use super::{
 use crate::{
     Constant, Error, Op, ValueId,
     functions::Scope,
-    ops::{BinaryKind, DequantizeLinear, QuantizeLinear, ReduceKind, UnaryKind},
+    ops::{BinaryKind, BlockMatMul, DequantizeLinear, Identity, QuantizeLinear, ReduceKind, UnaryKind},
 };
 
 /// The axis of parameters per channel, and how many elements along it share one; 0 where the parameters have no other axes.
@@ -177,10 +179,106 @@ fn write_quantize(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
     Ok(())
 }
 
+/// A matrix of integers in blocks along its rows' axis as f32, which products can do without; `None` where it is not known, or small.
+fn in_blocks(node: &NodeReader<'_, '_>, axis: isize, block: usize) -> Option<Constant> {
+    /// Elements that are not worth a promise.
+    const SMALL: usize = 1 << 16;
+    let (x, scale) = (node.constant(0)?, node.constant(1)?);
+    let zeros = node.constant(2);
+    if zeros.is_none() && node.inputs.get(2).copied().flatten().is_some() {
+        return None;
+    }
+    let [depth, columns] = *x.shape() else { return None };
+    let (low, high) = x.dtype().int_range()?;
+    let fits = matches!(axis, 0 | -2) && block >= 16 && block.is_power_of_two() && high - low < 256;
+    let blocks = depth.div_ceil(block.max(1));
+    if !fits || scale.dtype() != DType::F32 || *scale.shape() != [blocks, columns] || x.elements() < SMALL {
+        return None;
+    }
+    let (scales, zeros) =
+        (scale.to_f32()?, zeros.map(Constant::to_i64).map_or(Some(None), |zeros| zeros.map(Some))?);
+    if zeros.as_ref().is_some_and(|zeros| zeros.len() != scales.len()) {
+        return None;
+    }
+    let bits = if high - low < 16 { 4 } else { 8 };
+    let product = BlockMatMul { depth, bits, block, integers: false };
+    let integer = {
+        let x = x.clone();
+        // One byte an element, of any of these types.
+        move |at: usize| match x.dtype() {
+            DType::I8 => i64::from(x.bytes()[at].cast_signed()),
+            DType::U8 => i64::from(x.bytes()[at]),
+            dtype => dtype.decode_integer(x.bytes()[at]).unwrap_or_default(),
+        }
+    };
+    let parameters = move |block: usize, column: usize| {
+        let at = block * columns + column;
+        (scales[at], zeros.as_ref().map_or(0, |zeros| zeros[at]))
+    };
+    let mut how = format!("{} in blocks of {block}, {columns} columns ", x.dtype()).into_bytes();
+    how.extend_from_slice(scale.bytes());
+    if let Some(zeros) = node.constant(2) {
+        how.extend_from_slice(zeros.bytes());
+    }
+    let (reals, stored) = (Arc::new((integer, parameters)), [b"stored ", &*how].concat());
+    let own = Arc::clone(&reals);
+    let fill = move |at: usize, to: &mut [u8]| {
+        let (integer, parameters) = &*own;
+        for (index, to) in (at / size_of::<f32>()..).zip(to.as_chunks_mut().0) {
+            let (scale, zero) = parameters(index / columns / block, index % columns);
+            *to = ((integer(index) - zero) as f32 * scale).to_le_bytes();
+        }
+    };
+    let size = block / 8 * bits + 8;
+    let fill_stored = move |at: usize, mut to: &mut [u8]| {
+        /// Columns that are turned together: a row of them is a line of the cache.
+        const TOGETHER: usize = 64;
+        let (integer, parameters) = &*reals;
+        let mut own = vec![0_u8; TOGETHER * blocks * size];
+        let (mut tile, mut from) = (at / own.len(), at % own.len());
+        while !to.is_empty() {
+            own.fill(0);
+            let there = (tile * TOGETHER..columns).take(TOGETHER);
+            for row in 0..depth {
+                let (index, within) = (row / block, row % block);
+                for (place, column) in there.clone().enumerate() {
+                    let digit = (integer(row * columns + column) - low) as u8;
+                    own[(place * blocks + index) * size + within * bits / 8] |= digit << (within * bits % 8);
+                }
+            }
+            for (place, column) in there.enumerate() {
+                for index in 0..blocks {
+                    let (scale, zero) = parameters(index, column);
+                    let end = (place * blocks + index + 1) * size;
+                    own[end - 8..end - 4].copy_from_slice(&scale.to_le_bytes());
+                    own[end - 4..end].copy_from_slice(&((zero - low) as f32).to_le_bytes());
+                }
+            }
+            let (part, rest) = to.split_at_mut(to.len().min(own.len() - from));
+            part.copy_from_slice(&own[from..][..part.len()]);
+            (to, tile, from) = (rest, tile + 1, 0);
+        }
+    };
+    let len = columns.checked_mul(product.column_bytes())?;
+    let recipe = Recipe::new(x.bytes().clone(), stored, len, fill_stored);
+    let matrix = Constant::made(DType::U8, Shape::from([columns, product.column_bytes()]), recipe)?;
+    let recipe = Recipe::new(x.bytes().clone(), how, x.elements().checked_mul(size_of::<f32>())?, fill);
+    Constant::made_of_blocks(x.shape(), recipe, product, matrix)
+}
+
 pub(super) fn dequantize(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let (axis, block) = axis(node)?;
     let requested = node.dtype("output_dtype")?;
     // The result is of the scale's type, unless another one is asked for.
+    if block > 0
+        && requested.is_none_or(|dtype| dtype == DType::F32)
+        && let Some(matrix) = in_blocks(node, axis, block)
+    {
+        let matrix = node.new_constant("reals", matrix);
+        node.inputs.truncate(1);
+        node.set_input(0, matrix);
+        return Ok(Op::Identity(Identity));
+    }
     if block > 0 || requested.is_some_and(|dtype| node.dtype_of(1) != Some(dtype)) {
         return Ok(node.function(move |f| dequantize_parts(f, (axis, block), requested)).into());
     }
