@@ -300,6 +300,10 @@ FEW_BITS = [
     few_bits(4, 64, 16, "", level=4),
     few_bits(4, 300, 128, "bytes", bias=True, level=4),
     few_bits(8, 100, 32, "bytes", level=4),
+    # Of a row no more than 256 elements have one factor; with two bits rows stay real in blocks that are short or long.
+    few_bits(4, 700, 512, "bytes", level=4),
+    few_bits(2, 64, 16, "", level=4),
+    few_bits(2, 96, 32, "", level=4),
 ]
 
 
@@ -362,7 +366,7 @@ def test_weights_of_an_lstm_in_bytes() -> None:
             "16 times 3 bits",
         ),
         (few_bits(4, 64, 16, "")._replace(attributes={"K": 64, "block_size": 16}), "attribute 'N' is missing"),
-        (few_bits(4, 64, 16, "")._replace(attributes={"N": 7, "K": 64, "block_size": 16}), "input B is not"),
+        (few_bits(4, 64, 16, "")._replace(attributes={"N": 7, "K": 64, "block_size": 16}), "not 7 rows of 32 bytes"),
         (few_bits(4, 64, 16, "")._replace(given=(0, 1)), "input B is not"),
         (few_bits(4, 64, 16, "")._replace(attributes={"N": 2**40, "K": 2**40, "block_size": 16}), "more elements"),
         (Case("FusedConv", MICROSOFT, [X, reals(6, 4, 3, 3)], {"activation": "Cube"}), "'activation' = 'Cube'"),
@@ -381,3 +385,22 @@ def test_what_does_not_fit_is_named(case: Case, words: str) -> None:
         triune.Session(case.model()).run(case.feeds())
     assert f"node 'it' ({case.op})" in str(caught.value)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "shape", "words"),
+    [
+        ("an extra block", 1, (6, 4, 16), "input B is uint8 (6, 4, 16), not 6 rows of 48 bytes"),
+        ("wider blocks", 1, (6, 3, 32), "input B is uint8 (6, 3, 32), not 6 rows of 48 bytes"),
+        ("turned around", 1, (16, 3, 6), "input B is uint8 (16, 3, 6), not 6 rows of 48 bytes"),
+        ("scales turned around", 2, (3, 6), "input scales is float32 (3, 6), not 6 rows of 3 reals"),
+        ("more zero points", 3, (6, 3), "input zero_points is uint8 (6, 3), not 6 rows of 2 bytes"),
+    ],
+)
+def test_matrices_in_blocks_have_their_layout(name: str, at: int, shape: tuple[int, ...], words: str) -> None:
+    case = few_bits(4, 80, 32, "bytes")
+    operands = list(case.inputs)
+    operands[at] = reals(*shape) if at == 2 else ints(np.uint8, *shape)
+    with pytest.raises(triune.errors.UnsupportedError) as raised:
+        triune.Session(case._replace(inputs=operands).model())
+    assert words in str(raised.value), name

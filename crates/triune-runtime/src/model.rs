@@ -88,7 +88,12 @@ impl Model {
 
     fn described(graph: Graph, default_shapes: Option<Vec<Shape>>, metadata: Metadata) -> Arc<Self> {
         let own = graph.values.iter().filter_map(|value| value.constant.as_ref());
-        let library = Arc::new(Library::beside(own.map(Constant::bytes)));
+        // Of those that are made of others these: nothing is made before somebody wants it.
+        let held = |constant: &'_ Constant| {
+            constant.recipe().map_or_else(|| constant.bytes().clone(), |recipe| recipe.source().clone())
+        };
+        let own: Vec<Bytes> = own.map(held).collect();
+        let library = Arc::new(Library::beside(&own));
         Self::built(graph, default_shapes, metadata, library)
     }
 

@@ -219,23 +219,36 @@ impl Packed {
         let Self { rows, bits, block, .. } = self;
         let groups = rows.checked_mul(self.in_row());
         let digits = groups.and_then(|groups| groups.checked_mul(block)?.checked_mul(bits));
-        let need = digits.ok_or_else(|| wrong("more elements than there are".into()))? / 8;
-        let groups = rows * self.in_row();
-        let are_bytes = |known: &Constant, need: usize, name: &str| {
-            let there = known.dtype() == DType::U8 && known.byte_len() >= need;
-            if there { Ok(()) } else { Err(wrong(format!("input {name} is not {need} bytes"))) }
+        digits.ok_or_else(|| wrong("more elements than there are".into()))?;
+        // A row behind the other, along whatever axes.
+        let by_rows = |known: &Constant, each: usize| {
+            let shape = known.shape();
+            rows.checked_mul(each) == Some(known.elements())
+                && (shape.rank() == 1 || shape.first() == Some(&rows))
+        };
+        let are = |known: &Constant, right: bool, name: &str, each: usize, what: &str| {
+            let found = || {
+                format!(
+                    "input {name} is {} {}, not {rows} rows of {each} {what}",
+                    known.dtype(),
+                    known.shape()
+                )
+            };
+            if right && by_rows(known, each) { Ok(()) } else { Err(wrong(found())) }
+        };
+        let are_bytes = |known: &Constant, each: usize, name: &str| {
+            are(known, known.dtype() == DType::U8, name, each, "bytes")
         };
         let are_reals = |known: &Constant, name: &str| {
-            let there = matches!(known.dtype(), DType::F32 | DType::F16 | DType::BF16);
-            let there = there && known.elements() == groups;
-            if there { Ok(()) } else { Err(wrong(format!("input {name} is not {groups} reals"))) }
+            let right = matches!(known.dtype(), DType::F32 | DType::F16 | DType::BF16);
+            are(known, right, name, self.in_row(), "reals")
         };
-        are_bytes(blocks.packed, need, "B")?;
+        are_bytes(blocks.packed, self.in_row() * (block * bits / 8), "B")?;
         are_reals(blocks.scales, "scales")?;
         match blocks.zero_points {
             None => Ok(()),
             Some(known) if known.dtype() == DType::U8 => {
-                are_bytes(known, rows * (self.in_row() * bits).div_ceil(8), "zero_points")
+                are_bytes(known, (self.in_row() * bits).div_ceil(8), "zero_points")
             }
             Some(known) => are_reals(known, "zero_points"),
         }
@@ -268,25 +281,30 @@ impl Packed {
         let Self { rows, columns, bits, block } = self;
         // Halves of bytes hold two bits as well.
         let stored = bits.max(4);
-        // As ONNX Runtime has it: with real zero points rows stay real.
+        // As ONNX Runtime has it: with real zero points rows stay real, and with two bits in blocks that are short or long.
         let whole = blocks.zero_points.is_none_or(|known| known.dtype() == DType::U8);
-        let integers = integers && whole && block <= LONGEST;
-        let op = BlockMatMul { depth: columns, bits: stored, block, integers };
+        let integers = integers && whole && (bits > 2 || (32..=128).contains(&block));
+        // No more of a row have one factor, however many of the matrix do.
+        let own = if integers { block.min(LONGEST) } else { block };
+        let in_row = columns.div_ceil(own);
+        let op = BlockMatMul { depth: columns, bits: stored, block: own, integers };
         let (packed, scales) = (blocks.packed.bytes().clone(), blocks.scales.clone());
         let zero_points = blocks.zero_points.cloned();
-        let mut how = format!("{bits} bits, blocks of {block}, rows of {columns} ").into_bytes();
+        let mut how = format!("{bits} bits, blocks of {block}, here {own}, rows of {columns} ").into_bytes();
         how.extend_from_slice(scales.bytes());
         if let Some(zero_points) = &zero_points {
             how.extend_from_slice(zero_points.dtype().name().as_bytes());
             how.extend_from_slice(zero_points.bytes());
         }
-        let (given, size) = (block / 8 * bits, block / 8 * stored + 8);
+        let (given, size) = (own / 8 * bits, own / 8 * stored + 8);
         let fill = move |at: usize, mut to: &mut [u8]| {
-            let mut own = vec![0; size];
-            let (mut index, mut from) = (at / size, at % size);
+            let mut made = vec![0; size];
+            let (mut number, mut from) = (at / size, at % size);
             while !to.is_empty() {
-                let digits = &packed[index * given..][..given];
-                let (elements, parameters) = own.split_at_mut(size - 8);
+                let (row, part) = (number / in_row, number % in_row);
+                let index = row * self.in_row() + part * own / block;
+                let digits = &packed[row * self.in_row() * (block / 8 * bits) + part * given..][..given];
+                let (elements, parameters) = made.split_at_mut(size - 8);
                 if bits == stored {
                     elements.copy_from_slice(digits);
                 } else {
@@ -297,9 +315,9 @@ impl Packed {
                 let zero_point = self.zero_point(zero_points.as_ref(), index);
                 parameters[..4].copy_from_slice(&real(&scales, index).to_le_bytes());
                 parameters[4..].copy_from_slice(&zero_point.to_le_bytes());
-                let (part, rest) = to.split_at_mut(to.len().min(size - from));
-                part.copy_from_slice(&own[from..][..part.len()]);
-                (to, index, from) = (rest, index + 1, 0);
+                let (first, rest) = to.split_at_mut(to.len().min(size - from));
+                first.copy_from_slice(&made[from..][..first.len()]);
+                (to, number, from) = (rest, number + 1, 0);
             }
         };
         let len = rows.checked_mul(op.column_bytes());
@@ -357,8 +375,8 @@ impl Packed {
     }
 }
 
-/// Longest block whose elements become integers, too: sums of its products have room in 32 bits.
-const LONGEST: usize = 1 << 15;
+/// Elements of a row that become integers with one factor at most, as in ONNX Runtime.
+const LONGEST: usize = 256;
 
 /// An element of reals of 32 or 16 bits.
 fn real(known: &Constant, index: usize) -> f32 {
