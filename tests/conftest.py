@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import signal
 import sys
@@ -62,6 +63,17 @@ def exact_products() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(onnxruntime, "InferenceSession", exact)
         yield
+
+
+@pytest.fixture(autouse=True)
+def levels_of_logs() -> Iterator[None]:
+    """Loggers say no more than they did, whatever a test asked them for."""
+    loggers = [logging.getLogger(name) for name in logging.root.manager.loggerDict if name.split(".")[0] == "triune"]
+    before = [(logger, logger.level) for logger in [logging.getLogger("triune"), *loggers]]
+    yield
+    for logger, level in before:
+        if logger.level != level:
+            logger.setLevel(level)
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,9 @@ _PLACES = 32
 _MOST = 2304
 """Inputs of one result above which their products take too much memory and time."""
 
+_LEAST_SAMPLES = 32
+"""What fewer have in common is what they happen to show, and weights that are rounded by it fit nothing else."""
+
 _DAMPING = 0.01
 """What is added to each input's power, as a part of their mean: samples do not show all."""
 
@@ -36,7 +39,7 @@ class Gram:
     """Mean products of any two inputs of a product's results, for each group of channels."""
 
     def __init__(self, node: Any, weights: Array) -> None:
-        self._count = 0
+        self._count = self._samples = 0
         self._start: Floats = np.zeros(0)
         # Of what is besides the start: sums of squares lose what is small beside a mean.
         self._totals: Floats = np.zeros(0)
@@ -61,10 +64,12 @@ class Gram:
         self._totals = self._totals + rows.sum(axis=1, dtype=np.float64)
         self._products = self._products + rows.transpose(0, 2, 1) @ rows
         self._count += rows.shape[1]
+        # Rows may be a sample's as well as samples.
+        self._samples += 1 if self._taps is None else len(values)
 
     def mean(self, *, centred: bool) -> Floats | None:
-        """Return group, input, input; None if nothing was seen. Centred: of what inputs are besides their means."""
-        if not self._count:
+        """Return group, input, input; None if too little was seen. Centred: of what inputs are besides their means."""
+        if self._samples < _LEAST_SAMPLES:
             return None
         middle = self._totals / self._count
         found = self._products / self._count - middle[:, :, None] * middle[:, None, :]
