@@ -75,9 +75,6 @@ impl Constant {
     /// A constant that is made when its elements are asked for, in memory that is set aside now; `None` when there is none, or
     /// the recipe makes another number of bytes than the elements have.
     pub fn made(dtype: DType, shape: Shape, recipe: Recipe) -> Option<Self> {
-        if shape.elements()?.checked_mul(dtype.bytes())? != recipe.len() {
-            return None;
-        }
         Self::promised(dtype, shape, recipe, None)
     }
 
@@ -88,9 +85,6 @@ impl Constant {
         product: BlockMatMul,
         matrix: Self,
     ) -> Option<Self> {
-        if shape.elements()?.checked_mul(size_of::<f32>())? != recipe.len() {
-            return None;
-        }
         Self::promised(DType::F32, shape, recipe, Some((product, matrix)))
     }
 
@@ -100,6 +94,9 @@ impl Constant {
         recipe: Recipe,
         blocks: Option<(BlockMatMul, Self)>,
     ) -> Option<Self> {
+        if shape.elements()?.checked_mul(dtype.bytes())? != recipe.len() {
+            return None;
+        }
         let bytes: Box<dyn FnOnce() -> Bytes + Send> = Box::new(recipe.promise()?);
         let promised = Promised { recipe, bytes: LazyLock::new(bytes), blocks };
         Some(Self(Arc::new(Elements { dtype, shape, source: Source::Recipe(Arc::new(promised)) })))
@@ -111,6 +108,11 @@ impl Constant {
             Source::Bytes(_) => None,
             Source::Recipe(promised) => promised.blocks.as_ref(),
         }
+    }
+
+    /// What lies in memory before anybody asks for elements: these, or what they are made of.
+    pub fn held(&self) -> &Bytes {
+        self.recipe().map_or_else(|| self.bytes(), Recipe::source)
     }
 
     /// How the elements are made, if they are made of others when somebody asks for them.

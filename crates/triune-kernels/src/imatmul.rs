@@ -100,7 +100,7 @@ impl Form {
                 width: 1,
                 signed: false,
                 rows: &[&[1]],
-                kernel: |_, _| sums_plain,
+                kernel: |_, _| sums_plain::<false>,
                 unit: 1,
             },
         }
@@ -130,7 +130,7 @@ impl Form {
 }
 
 /// Columns of a panel where there are no vectors.
-const PLAIN: usize = 8;
+pub(crate) const PLAIN: usize = 8;
 /// Most lanes that a vector has, and most sums that a kernel makes.
 const MOST_LANES: usize = 16;
 const MOST_SUMS: usize = 64 * MOST_LANES;
@@ -681,11 +681,11 @@ fn pack_columns<const LANES: usize, const WIDTH: usize>(
     sums.copy_from_slice(&totals);
 }
 
-/// The kernel without vectors: one row, one panel.
+/// The kernel without vectors: one row, of signed bytes or unsigned ones, and one panel of signed bytes.
 ///
 /// # Safety
 /// As [`sums_block`], for panels of [`PLAIN`] columns and one row.
-unsafe fn sums_plain(block: &Block) {
+pub(crate) unsafe fn sums_plain<const SIGNED: bool>(block: &Block) {
     let mut sums = [0_i32; PLAIN];
     for step in 0..block.steps {
         // SAFETY: the block has `steps` steps of 4 bytes of one row, and of 4 bytes of each column.
@@ -695,7 +695,8 @@ unsafe fn sums_plain(block: &Block) {
         };
         for (sum, b) in sums.iter_mut().zip(b.chunks_exact(4)) {
             for (&a, &b) in a.iter().zip(b) {
-                *sum = sum.wrapping_add(i32::from(a) * i32::from(b.cast_signed()));
+                let a = if SIGNED { i32::from(a.cast_signed()) } else { i32::from(a) };
+                *sum = sum.wrapping_add(a * i32::from(b.cast_signed()));
             }
         }
     }

@@ -88,12 +88,7 @@ impl Model {
 
     fn described(graph: Graph, default_shapes: Option<Vec<Shape>>, metadata: Metadata) -> Arc<Self> {
         let own = graph.values.iter().filter_map(|value| value.constant.as_ref());
-        // Of those that are made of others these: nothing is made before somebody wants it.
-        let held = |constant: &'_ Constant| {
-            constant.recipe().map_or_else(|| constant.bytes().clone(), |recipe| recipe.source().clone())
-        };
-        let own: Vec<Bytes> = own.map(held).collect();
-        let library = Arc::new(Library::beside(&own));
+        let library = Arc::new(Library::beside(own.map(Constant::held)));
         Self::built(graph, default_shapes, metadata, library)
     }
 

@@ -125,8 +125,8 @@ impl<const VNNI: bool, const FLIPS: bool> Int8 for Avx512<VNNI, FLIPS> {
     const PIXELS: usize = 4;
 
     fn kernel(rows: usize, panels: usize) -> GemmKernel {
-        if FLIPS {
-            table!(rows, panels, if FLIPS { block_flipping } else { block_flipping })
+        if VNNI {
+            table!(rows, panels, if FLIPS { block_flipping } else { block_vnni })
         } else {
             table!(rows, panels, if VNNI { block_vnni } else { block_avx512 })
         }

@@ -8,7 +8,7 @@ use crate::arch::int8::SumsKernel;
 use crate::cancel::spans;
 use crate::dispatch::{Level, multiversion};
 use crate::eltwise::{GROUP, apart};
-use crate::imatmul::Block;
+use crate::imatmul::{Block, PLAIN, sums_plain};
 use crate::parallel::Shared;
 use crate::{Isa, Pool};
 
@@ -16,8 +16,6 @@ use super::{BlockMatMul, HALF};
 
 /// Lanes of the panels that products in reals read.
 pub(super) const REAL_LANES: usize = 16;
-/// Columns of a panel where there are no vectors.
-const PLAIN: usize = 8;
 /// Most sums that a kernel makes.
 const MOST_SUMS: usize = 64 * 16;
 /// Elements of a column that become whole bytes at a time: of a group's columns they stay in the first-level cache.
@@ -80,7 +78,7 @@ impl Form {
                 panels: 1,
                 flip: 0x80,
                 rows: &[1],
-                kernel: Kernel::Sums(|_, _| sums_of_signed),
+                kernel: Kernel::Sums(|_, _| sums_plain::<true>),
             },
         }
     }
@@ -101,7 +99,7 @@ impl Form {
             panels: 1,
             flip: 0,
             rows: &[],
-            kernel: Kernel::Sums(|_, _| sums_of_signed),
+            kernel: Kernel::Sums(|_, _| sums_plain::<true>),
         }
     }
 
@@ -459,26 +457,4 @@ multiversion! {
 #[inline(always)]
 fn one(made: i32, [factor, sum]: [f32; 2], [other, zero]: [f32; 2], result: f32) -> f32 {
     (-zero).mul_add(sum, made as f32).mul_add(factor * other, result)
-}
-
-/// The kernel without vectors: one row, one panel, both of signed bytes.
-///
-/// # Safety
-/// As `sums_block`, for panels of [`PLAIN`] columns and one row.
-unsafe fn sums_of_signed(block: &Block) {
-    let mut sums = [0_i32; PLAIN];
-    for step in 0..block.steps {
-        // SAFETY: the block has `steps` steps of 4 bytes of one row, and of 4 bytes of each column.
-        let (a, b) = unsafe {
-            let a = std::slice::from_raw_parts(block.activations.add(4 * step), 4);
-            (a, std::slice::from_raw_parts(block.weights.add(4 * PLAIN * step), 4 * PLAIN))
-        };
-        for (sum, b) in sums.iter_mut().zip(b.chunks_exact(4)) {
-            for (a, b) in a.iter().zip(b) {
-                *sum += i32::from(a.cast_signed()) * i32::from(b.cast_signed());
-            }
-        }
-    }
-    // SAFETY: the block's sums have room for a panel's.
-    unsafe { block.sums.copy_from_nonoverlapping(sums.as_ptr(), PLAIN) };
 }

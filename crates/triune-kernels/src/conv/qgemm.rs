@@ -99,25 +99,23 @@ impl QGemm {
             int8_avx2::{Avx2, tile_avx2},
             int8_avx512::{Avx512, tile_avx512, tile_flipping, tile_vnni},
         };
-        let (tile, vector, max_panels): (TileFn, Vector, _) = match level.isa() {
+        let (tile, vector, max_panels, flips): (TileFn, Vector, _, _) = match level.isa() {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => (tile_avx2, Vector::of::<Avx2>(), Avx2::ROWS.len()),
+            Isa::Avx2 => (tile_avx2, Vector::of::<Avx2>(), Avx2::ROWS.len(), false),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => (tile_avx512, Vector::of::<Avx512<false>>(), Avx512::<false>::ROWS.len()),
+            Isa::Avx512 => (tile_avx512, Vector::of::<Avx512<false>>(), Avx512::<false>::ROWS.len(), false),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512Vnni | Isa::Amx => {
                 let vector = Vector::of::<Avx512<true>>();
-                let tile =
-                    if vector.flip(p.input) != 0 && is_pointwise(p) { tile_flipping } else { tile_vnni };
-                (tile, vector, <Avx512<true>>::ROWS.len())
+                let flips = vector.flip(p.input) != 0 && is_pointwise(p);
+                (if flips { tile_flipping } else { tile_vnni }, vector, <Avx512<true>>::ROWS.len(), flips)
             }
             #[cfg(target_arch = "aarch64")]
-            Isa::Neon => (tile_neon, Vector::of::<Neon<false>>(), Neon::<false>::ROWS.len()),
+            Isa::Neon => (tile_neon, Vector::of::<Neon<false>>(), Neon::<false>::ROWS.len(), false),
             #[cfg(target_arch = "aarch64")]
-            Isa::NeonDot => (tile_dot, Vector::of::<Neon<true>>(), Neon::<true>::ROWS.len()),
+            Isa::NeonDot => (tile_dot, Vector::of::<Neon<true>>(), Neon::<true>::ROWS.len(), false),
             _ => return None,
         };
-        let flips = vector.width == 1 && matches!(level.isa(), Isa::Avx512Vnni | Isa::Amx);
         let in_place = is_pointwise(p) && vector.width == 1 && (flips || vector.flip(p.input) == 0);
         let in_rows = qrows::serves(p);
         let packed = qpack::panels(p, weights, if in_rows { p.geometry.kernel[0] } else { 1 }, vector);
