@@ -49,7 +49,7 @@ enum Shape {
 }
 
 /// Rows and columns of a tile of a transpose: a few cache lines on either side.
-const TILE: usize = 16;
+pub(crate) const TILE: usize = 16;
 
 /// Bytes that one task should move at least.
 const GRAIN_BYTES: usize = 1 << 16;
@@ -417,6 +417,13 @@ impl Element for u32 {
             unsafe { tile(src, src_column, dst, dst_row, TILE, TILE) };
         }
     }
+
+    #[cfg(target_arch = "aarch64")]
+    #[inline(always)]
+    unsafe fn whole_tile(_level: Level, src: *const Self, src_column: isize, dst: *mut Self, dst_row: isize) {
+        // SAFETY: passed on; every machine of this kind has NEON.
+        unsafe { transpose::words_neon(src.cast(), src_column, dst.cast(), dst_row) };
+    }
 }
 
 impl Element for u64 {
@@ -424,6 +431,18 @@ impl Element for u64 {
 
     fn bits(self) -> u64 {
         self
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn whole_tile(level: Level, src: *const Self, src_column: isize, dst: *mut Self, dst_row: isize) {
+        if level.isa() >= Isa::Avx2 {
+            // SAFETY: the machine has the instructions; the rest is passed on.
+            unsafe { transpose::longs_avx2(src.cast(), src_column, dst.cast(), dst_row) };
+        } else {
+            // SAFETY: passed on.
+            unsafe { tile(src, src_column, dst, dst_row, TILE, TILE) };
+        }
     }
 }
 
@@ -659,6 +678,49 @@ unsafe fn narrow_by<T: Element, const SHORT: usize>(
                     dst.offset(j * dst_short).cast::<T>().write_unaligned(value);
                 }
             }
+        }
+    }
+}
+
+/// [`TILE`] elements of as many rows that lie `step` apart become columns; theirs lie `to_step` apart.
+pub(crate) fn turn_tile<T: Copy>(level: Level, rows: &[T], step: usize, columns: &mut [T], to_step: usize) {
+    const { assert!(matches!(size_of::<T>(), 1 | 2 | 4 | 8)) };
+    let (rows, columns) = (&rows[..(TILE - 1) * step + TILE], &mut columns[..(TILE - 1) * to_step + TILE]);
+    let [step, to_step] = [step, to_step].map(|step| (step * size_of::<T>()) as isize);
+    let (src, dst) = (rows.as_ptr(), columns.as_mut_ptr());
+    // SAFETY: the last row and the last column lie in their slices, and so do the others; what has the size is copied as it is.
+    unsafe {
+        match size_of::<T>() {
+            1 => u8::whole_tile(level, src.cast(), step, dst.cast(), to_step),
+            2 => u16::whole_tile(level, src.cast(), step, dst.cast(), to_step),
+            4 => u32::whole_tile(level, src.cast(), step, dst.cast(), to_step),
+            _ => u64::whole_tile(level, src.cast(), step, dst.cast(), to_step),
+        }
+    }
+}
+
+/// Lines of a tile, none of which crosses a line of the cache.
+#[repr(align(64))]
+#[derive(Clone, Copy)]
+pub(crate) struct Lines<T>(pub(crate) [[T; TILE]; TILE]);
+
+/// The first `count` elements of [`TILE`] rows that lie `step` apart, as columns; what the other columns hold is left open. [`TILE`]
+/// elements of each row can be read.
+pub(crate) fn turn_columns<T: Copy>(
+    level: Level,
+    rows: &[T],
+    step: usize,
+    count: usize,
+    Lines(columns): &mut Lines<T>,
+) {
+    /// Columns that are sooner gathered one by one.
+    const FEW: usize = 3;
+    if count > FEW {
+        return turn_tile(level, rows, step, columns.as_flattened_mut(), TILE);
+    }
+    for (index, column) in columns[..count].iter_mut().enumerate() {
+        for (row, to) in column.iter_mut().enumerate() {
+            *to = rows[row * step + index];
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::cancel::{self, spans};
 use crate::conv::fgemm::{Finish, Line, MAX_COLUMNS, MAX_ROWS, Panels, TILE_STEPS};
+use crate::copy::{Lines, TILE, turn_columns, turn_tile};
 use crate::dispatch::{Level, multiversion};
 use crate::parallel::{self, GRAIN, Shared};
 use crate::{Error, Isa, Pool};
@@ -80,7 +81,7 @@ const SHORT: usize = 64;
 const ROW_BLOCK: usize = 64;
 
 /// Lines of B that are gone along at once: as many sums do not wait for each other.
-const LINES: usize = 16;
+const LINES: usize = TILE;
 
 impl FMatMul {
     /// Checks the description.
@@ -199,7 +200,7 @@ impl FMatMul {
                         y.fill(0.0);
                     } else if s.trans_b {
                         let b = b.get(first * s.stride_b..).unwrap_or_default();
-                        row_by_lines(self.level, s.k, a, step, b, s.stride_b, y);
+                        row_by_lines(self.level, self.level, s.k, a, step, b, s.stride_b, y);
                     } else {
                         let b = b.get(first..).unwrap_or_default();
                         row_by_rows(self.level, s.k, a, step, b, s.stride_b, y);
@@ -227,10 +228,25 @@ impl FMatMul {
                 packed.fill(0.0);
             }
             if s.trans_b {
-                for column in spans(used, s.k).flatten() {
-                    let line = &b[(first + column) * s.stride_b..][..s.k];
-                    for (row, value) in packed.chunks_exact_mut(width).zip(line) {
-                        row[column] = *value;
+                let b = &b[first * s.stride_b..];
+                for columns in spans(used.div_ceil(TILE), TILE * s.k).flatten().map(|tile| tile * TILE) {
+                    let count = TILE.min(used - columns);
+                    let lines = &b[columns * s.stride_b..];
+                    let whole = if count == TILE { s.k / TILE * TILE } else { 0 };
+                    for row in (0..whole).step_by(TILE) {
+                        turn_tile(
+                            self.level,
+                            &lines[row..],
+                            s.stride_b,
+                            &mut packed[row * width + columns..],
+                            width,
+                        );
+                    }
+                    for column in 0..count {
+                        let line = &lines[column * s.stride_b..];
+                        for (row, value) in packed.chunks_exact_mut(width).zip(&line[..s.k]).skip(whole) {
+                            row[columns + column] = *value;
+                        }
                     }
                 }
             } else {
@@ -327,13 +343,24 @@ multiversion! {
 
 multiversion! {
     /// y = a·Bᵀ, the rows of B `stride` apart.
-    fn row_by_lines(k: usize, a: &[f32], step: usize, b: &[f32], stride: usize, y: &mut [f32]) {
+    fn row_by_lines(machine: Level, k: usize, a: &[f32], step: usize, b: &[f32], stride: usize, y: &mut [f32]) {
         for (block, y) in y.chunks_mut(LINES).enumerate() {
             let mut sums = [0.0_f32; LINES];
             // Of what is left over the last one is computed again.
             let line = |line: usize| &b[(block * LINES + line.min(y.len() - 1)) * stride..][..k];
             let lines: [&[f32]; LINES] = std::array::from_fn(line);
-            for at in 0..k {
+            let whole = if y.len() == LINES { k / TILE * TILE } else { 0 };
+            let mut columns = Lines([[0.0_f32; LINES]; TILE]);
+            for first in (0..whole).step_by(TILE) {
+                turn_columns(machine, &b[block * LINES * stride + first..], stride, TILE, &mut columns);
+                for (at, column) in columns.0.iter().enumerate() {
+                    let x = a[(first + at) * step];
+                    for (sum, b) in sums.iter_mut().zip(column) {
+                        *sum = x.mul_add(*b, *sum);
+                    }
+                }
+            }
+            for at in whole..k {
                 let x = a[at * step];
                 for (sum, line) in sums.iter_mut().zip(&lines) {
                     *sum = x.mul_add(line[at], *sum);

@@ -124,7 +124,9 @@ impl<const NAN_WINS: bool> Reduce for MaxFloat<NAN_WINS> {
     }
     #[inline(always)]
     fn add(&self, sum: f32, x: f32) -> f32 {
-        if x > sum || (NAN_WINS && x.is_nan()) { x } else { sum }
+        // One comparison waits for the sum, that with itself does not.
+        let larger = if x > sum { x } else { sum };
+        if NAN_WINS && x.is_nan() { x } else { larger }
     }
     #[inline(always)]
     fn join(&self, sum: f32, row: f32) -> f32 {

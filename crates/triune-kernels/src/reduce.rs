@@ -12,6 +12,7 @@ use std::ops::Range;
 use triune_tensor::function::ReduceKind;
 
 use crate::cancel::{Pace, spans};
+use crate::copy::{Lines, TILE, turn_columns, turn_tile};
 use crate::dispatch::{Level, multiversion};
 use crate::eltwise::apart;
 use crate::parallel::{self, GRAIN, Shared};
@@ -23,26 +24,7 @@ pub use places::{IndexType, arg_reduce};
 /// Results that are accumulated side by side where neighbours lie side by side.
 const BLOCK: usize = 128;
 /// Partial results of one row: element i of a run goes to partial result i mod `LANES`.
-const LANES: usize = 16;
-
-/// Joins the lanes of each row until one is left, each width a constant, for which the loop becomes vectors.
-macro_rules! halve {
-    ($rows:ident, |$a:ident, $b:ident| $join:expr) => {
-        const { assert!(LANES == 16) };
-        halve!($rows, |$a, $b| $join, 8 4 2 1);
-    };
-    ($rows:ident, |$a:ident, $b:ident| $join:expr, $($width:literal)*) => {$(
-        for lanes in $rows.iter_mut() {
-            let (low, high) = lanes.split_at_mut($width);
-            for ($a, $b) in low.iter_mut().zip(high) {
-                let ($a, $b, to) = (*$a, *$b, $a);
-                *to = $join;
-            }
-            $crate::eltwise::apart();
-        }
-    )*};
-}
-use halve;
+const LANES: usize = TILE;
 
 /// The loop nest of a reduction: axes that stay and axes that go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,8 +123,8 @@ impl Reduction {
         rows.then_some((self.kept.inner(), len, step))
     }
 
-    /// Calls `f` with rows and their results if [`Self::short_rows`] are what there is: first those that end at least [`LANES`] elements
-    /// before the end of so many elements, then the last ones, behind which too little lies. Says whether they are.
+    /// Calls `f` with rows and their results if [`Self::short_rows`] are what there is: whole blocks of [`TILE`] rows that end at least
+    /// [`LANES`] elements before the end of so many elements, and the rows behind those. Says whether they are.
     fn each_short_rows<O: Send>(
         &self,
         elements: usize,
@@ -158,8 +140,9 @@ impl Reduction {
                 let (first, end) = (range.start + part.start, range.start + part.end);
                 // SAFETY: results of the nest, which lie side by side and inside of its span; ranges are disjoint.
                 let out = unsafe { out.piece(first, end - first) };
-                let (out, rest) = out.split_at_mut(several.clamp(first, end) - first);
-                f(Rows { first, len, step }, out, rest);
+                let blocks = several.saturating_sub(first).min(end - first) / TILE;
+                let (out, rest) = out.split_at_mut(blocks * TILE);
+                f(Rows { first, len, step }, out.as_chunks_mut().0, rest);
             }
         });
         true
@@ -254,9 +237,6 @@ pub trait Reducible: Copy + Send + Sync + PartialOrd + 'static {
     fn mean(sum: Self::Accumulator, count: usize) -> Self::Accumulator;
     /// Whether the element is NaN, which wins every comparison.
     fn is_nan(self) -> bool;
-    /// NaN if one of both is, and seldom else.
-    #[must_use]
-    fn marked(self, x: Self) -> Self;
     /// Whether [`Self::key`] tells all elements apart.
     const KEYED: bool = size_of::<Self>() <= size_of::<u32>();
     /// A number that grows with the element, the same for both zeros and above all others for NaN.
@@ -305,10 +285,6 @@ macro_rules! reducible_integers {
             #[inline(always)]
             fn is_nan(self) -> bool {
                 false
-            }
-            #[inline(always)]
-            fn marked(self, _x: Self) -> Self {
-                self
             }
             #[inline(always)]
             fn key(self) -> u32 {
@@ -363,10 +339,6 @@ macro_rules! reducible_floats {
                 self != self
             }
             #[inline(always)]
-            fn marked(self, x: Self) -> Self {
-                self + x
-            }
-            #[inline(always)]
             fn key(self) -> u32 {
                 const SIGN: u32 = 1 << 31;
                 let bits = (self as f32 + 0.0).to_bits();
@@ -399,23 +371,9 @@ trait Fold<T: Reducible>: Copy + Sync {
     /// go on side by side.
     const ANY_ORDER: bool = false;
     fn start(self) -> Self::Sum;
-    /// An element that changes nothing.
-    fn neutral(self) -> T;
     fn step(self, sum: Self::Sum, x: T) -> Self::Sum;
     fn join(self, a: Self::Sum, b: Self::Sum) -> Self::Sum;
     fn finish(self, sum: Self::Sum) -> T;
-    /// Whether there are quicker steps for elements of which none is NaN.
-    const QUICK: bool = false;
-    /// As [`Fold::step`] without NaN.
-    #[inline(always)]
-    fn quick_step(self, sum: Self::Sum, x: T) -> Self::Sum {
-        self.step(sum, x)
-    }
-    /// As [`Fold::join`] without NaN.
-    #[inline(always)]
-    fn quick_join(self, a: Self::Sum, b: Self::Sum) -> Self::Sum {
-        self.join(a, b)
-    }
 }
 
 macro_rules! wide_fold {
@@ -425,10 +383,6 @@ macro_rules! wide_fold {
 
         impl<T: Reducible> Fold<T> for $name {
             type Sum = T::Accumulator;
-            #[inline(always)]
-            fn neutral(self) -> T {
-                T::narrow(T::$start)
-            }
             #[inline(always)]
             fn start(self) -> T::Accumulator {
                 T::$start
@@ -468,33 +422,22 @@ macro_rules! extreme_fold {
             type Sum = T;
             const ANY_ORDER: bool = true;
             #[inline(always)]
-            fn neutral(self) -> T {
-                T::$start
-            }
-            #[inline(always)]
             fn start(self) -> T {
                 T::$start
             }
             #[inline(always)]
             fn step(self, best: T, x: T) -> T {
-                if x $beats best || x.is_nan() { x } else { best }
+                // One comparison waits for the best, that with itself does not.
+                let better = if x $beats best { x } else { best };
+                if x.is_nan() { x } else { better }
             }
             #[inline(always)]
             fn join(self, a: T, b: T) -> T {
-                if b $beats a || b.is_nan() { b } else { a }
+                self.step(a, b)
             }
             #[inline(always)]
             fn finish(self, best: T) -> T {
                 best
-            }
-            const QUICK: bool = true;
-            #[inline(always)]
-            fn quick_step(self, best: T, x: T) -> T {
-                if x $beats best { x } else { best }
-            }
-            #[inline(always)]
-            fn quick_join(self, a: T, b: T) -> T {
-                if b $beats a { b } else { a }
             }
         }
     };
@@ -559,83 +502,62 @@ struct Rows {
     step: usize,
 }
 
-/// Makes the results of some rows; those of the last ones, behind which too little lies, apart.
-type EachRows<'f, O> = dyn Fn(Rows, &mut [O], &mut [O]) + Sync + 'f;
+/// Makes the results of blocks of rows, and those of the rows behind them.
+type EachRows<'f, O> = dyn Fn(Rows, &mut [[O; TILE]], &mut [O]) + Sync + 'f;
 
 /// Elements of rows that are gathered several in a call.
 const SHORT: usize = 256;
 
-/// Rows whose partial results are joined at the same time.
-const ROWS: usize = 8;
-
-/// Which of a row's last group are its elements: not in the sight of the compiler, which makes a branch of each.
-fn of_row(rest: usize) -> [bool; LANES] {
-    std::hint::black_box(std::array::from_fn(|index| index < rest))
-}
-
-/// A row's last group with what counts nothing in the place of what lies behind the row.
-#[inline(always)]
-fn filled_up<T: Copy>(group: &[T; LANES], is_own: &[bool; LANES], nothing: T) -> [T; LANES] {
-    let mut own = *group;
-    for (own, &is_own) in own.iter_mut().zip(is_own) {
-        *own = if is_own { *own } else { nothing };
-    }
-    own
-}
-
 multiversion! {
-    /// Results of rows of `len` elements that lie `step` apart, at least [`LANES`] elements before the end of `x` each: as
-    /// [`fold_one`], without what it has for rows of any form.
-    fn fold_rows[T: Reducible, F: Fold<T>](fold: F, len: usize, step: usize, x: &[T], out: &mut [T]) {
+    /// Results of blocks of rows of `len` elements that lie `step` apart, at least [`LANES`] elements before the end of `x` each: as
+    /// [`fold_one`]. Whole groups of a row are added up as they lie; their sums, and what is left, become columns of [`TILE`] rows.
+    fn fold_rows[T: Reducible, F: Fold<T>](
+        fold: F, machine: Level, len: usize, step: usize, x: &[T], out: &mut [[T; TILE]],
+    ) {
         let (whole, rest) = (len / LANES, len % LANES);
-        let is_own = of_row(rest);
-        let (mut block, mut marks) = ([[fold.start(); LANES]; ROWS], [[fold.neutral(); LANES]; ROWS]);
-        // What others can see is made lane by lane as it stands here; else vectors would be made of what lanes have in common.
-        let (block, marks) = std::hint::black_box((&mut block, &mut marks));
-        for (index, out) in out.chunks_mut(ROWS).enumerate() {
-            let x = &x[index * ROWS * step..];
-            let block = &mut block[..out.len()];
-            for (row, (lanes, marks)) in block.iter_mut().zip(&mut *marks).enumerate() {
-                let (chunks, _) = x[row * step..][..(whole + 1) * LANES].as_chunks::<LANES>();
-                let last = filled_up(&chunks[whole], &is_own, fold.neutral());
-                let (mut own, mut mark) = ([fold.start(); LANES], last);
-                for chunk in &chunks[..whole] {
-                    for ((own, mark), &x) in own.iter_mut().zip(&mut mark).zip(chunk) {
-                        *own = fold.quick_step(*own, x);
-                        *mark = mark.marked(x);
+        let mut columns = Lines([[T::LOWEST; TILE]; LANES]);
+        let (mut rows, mut sums) = (Lines([[fold.start(); LANES]; TILE]), Lines([[fold.start(); TILE]; LANES]));
+        for (index, out) in out.iter_mut().enumerate() {
+            let x = &x[index * TILE * step..];
+            if whole > 0 {
+                for (row, lanes) in rows.0.iter_mut().enumerate() {
+                    let mut own = [fold.start(); LANES];
+                    for chunk in x[row * step..][..whole * LANES].as_chunks::<LANES>().0 {
+                        for (own, &x) in own.iter_mut().zip(chunk) {
+                            *own = fold.step(*own, x);
+                        }
                     }
+                    *lanes = own;
+                    apart();
                 }
-                for (own, x) in own.iter_mut().zip(last) {
-                    *own = fold.quick_step(*own, x);
-                }
-                *lanes = own;
-                if F::QUICK {
-                    *marks = mark;
-                }
-                apart();
+                turn_tile(machine, rows.0.as_flattened(), LANES, sums.0.as_flattened_mut(), TILE);
+            } else {
+                sums.0 = [[fold.start(); TILE]; LANES];
             }
-            halve!(block, |a, b| fold.quick_join(a, b));
-            for (out, lanes) in out.iter_mut().zip(&*block) {
-                *out = fold.finish(lanes[0]);
-            }
-            if F::QUICK && marks.as_flattened().iter().fold(false, |any, mark| any | mark.is_nan()) {
-                for (row, out) in out.iter_mut().enumerate() {
-                    let (chunks, _) = x[row * step..][..(whole + 1) * LANES].as_chunks::<LANES>();
-                    *out = fold_marked(fold, len, chunks);
+            let sums = &mut sums.0;
+            if rest > 0 {
+                turn_columns(machine, &x[whole * LANES..], step, rest, &mut columns);
+                for (sums, column) in sums.iter_mut().zip(&columns.0[..rest]) {
+                    for (sum, &x) in sums.iter_mut().zip(column) {
+                        *sum = fold.step(*sum, x);
+                    }
+                    apart();
                 }
+            }
+            for width in [8, 4, 2, 1] {
+                let (low, high) = sums.split_at_mut(width);
+                for (low, high) in low.iter_mut().zip(&*high) {
+                    for (a, &b) in low.iter_mut().zip(high) {
+                        *a = fold.join(*a, b);
+                    }
+                    apart();
+                }
+            }
+            for (out, &sum) in out.iter_mut().zip(&sums[0]) {
+                *out = fold.finish(sum);
             }
         }
     }
-}
-
-/// A row of [`fold_rows`] in which there may be NaN.
-#[inline(never)]
-fn fold_marked<T: Reducible, F: Fold<T>>(fold: F, len: usize, chunks: &[[T; LANES]]) -> T {
-    let mut lanes = [fold.start(); LANES];
-    for (index, &x) in chunks.as_flattened()[..len].iter().enumerate() {
-        lanes[index % LANES] = fold.step(lanes[index % LANES], x);
-    }
-    fold.finish(joined(fold, lanes))
 }
 
 /// Partial results, halved until one is left.
@@ -699,8 +621,8 @@ fn run<T: Reducible, F: Fold<T>>(isa: Isa, fold: F, nest: &Reduction, x: &[T], o
     let out_step = nest.kept.inner_strides()[0] as usize;
     let vertical = nest.is_vertical();
     let short = nest.each_short_rows(x.len(), &shared, pool, &|Rows { first, len, step }, out, rest| {
-        fold_rows(level, fold, len, step, &x[first * step..], out);
-        for (row, out) in (first + out.len()..).zip(rest) {
+        fold_rows(level, fold, level, len, step, &x[first * step..], out);
+        for (row, out) in (first + out.as_flattened().len()..).zip(rest) {
             *out = fold_one(level, fold, nest, &x[row * step..]);
         }
     });

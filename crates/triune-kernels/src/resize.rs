@@ -332,6 +332,14 @@ multiversion! {
             };
         }
         match map.c {
+            1 if map.stride_w == 1 && stride == 1 => {
+                for (y, tap) in y.iter_mut().zip(columns) {
+                    let (a, b, c, d) = (low[tap.low], low[tap.high], high[tap.low], high[tap.high]);
+                    let above = tap.weight.mul_add(b - a, a);
+                    let below = tap.weight.mul_add(d - c, c);
+                    *y = weight.mul_add(below - above, above);
+                }
+            }
             1 => few!(1),
             3 => few!(3),
             4 => few!(4),

@@ -38,19 +38,28 @@ const LANES: usize = 16;
 /// Columns that are reduced side by side when the axis is not innermost.
 const COLUMNS: usize = 16;
 
+/// Lanes joined by halves until one is left.
 #[inline(always)]
-fn tree(mut lanes: [f32; LANES]) -> f32 {
-    let mut width = LANES / 2;
-    while width > 0 {
-        for i in 0..width {
-            lanes[i] += lanes[i + width];
-        }
-        width /= 2;
+fn halved(mut lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32) -> f32 {
+    // Each width a constant, for which the loop becomes vectors.
+    macro_rules! halve {
+        ($($width:literal)*) => {$(
+            for lane in 0..$width {
+                lanes[lane] = join(lanes[lane], lanes[lane + $width]);
+            }
+        )*};
     }
+    const { assert!(LANES == 16) };
+    halve!(8 4 2 1);
     lanes[0]
 }
 
-/// y = exp(x − max) / Σ exp(x − max) along the axis.
+#[inline(always)]
+fn tree(lanes: [f32; LANES]) -> f32 {
+    halved(lanes, |a, b| a + b)
+}
+
+/// y = exp(x − max) · (1 / Σ exp(x − max)) along the axis: the quotient is rounded before the product is.
 ///
 /// Errors: slices that do not have the shape's number of elements.
 pub fn softmax(isa: Isa, shape: AxisShape, x: &[f32], y: &mut [f32], pool: &Pool) -> Result<(), Error> {
@@ -75,13 +84,16 @@ fn along(isa: Isa, log: bool, shape: AxisShape, x: &[f32], y: &mut [f32], pool: 
     let shared = Shared::new(y);
     let block = shape.len * shape.inner;
     parallel::ranges(pool, shape.outer, GRAIN.div_ceil(4 * block), &|range| {
-        for outer in range {
-            let x = &x[outer * block..][..block];
-            // SAFETY: blocks are disjoint and inside of the slice.
-            let y = unsafe { shared.piece(outer * block, block) };
-            if shape.inner == 1 {
-                softmax_row(level, log, x, y);
-            } else {
+        // SAFETY: ranges are disjoint and inside of the slice.
+        let y = unsafe { shared.piece(range.start * block, range.len() * block) };
+        let x = &x[range.start * block..][..range.len() * block];
+        if shape.inner == 1 {
+            let together = if block <= SPAN { ROWS * block } else { block };
+            for (x, y) in x.chunks(together).zip(y.chunks_mut(together)) {
+                softmax_rows(level, log, block, x, y);
+            }
+        } else {
+            for (x, y) in x.chunks_exact(block).zip(y.chunks_exact_mut(block)) {
                 softmax_columns(level, log, shape.len, shape.inner, x, y);
             }
         }
@@ -89,22 +101,45 @@ fn along(isa: Isa, log: bool, shape: AxisShape, x: &[f32], y: &mut [f32], pool: 
     Ok(())
 }
 
-fn softmax_row(level: Level, log: bool, x: &[f32], y: &mut [f32]) {
-    let largest = largest(level, x);
-    let mut sums = [0.0; LANES];
-    for part in spans(x.len().div_ceil(LANES), LANES) {
-        let part = part.start * LANES..x.len().min(part.end * LANES);
-        exp_and_sums(level, &x[part.clone()], largest, &mut y[part], &mut sums);
+/// Rows that are gone over together, one step after the other: each step of one waits for the step before.
+const ROWS: usize = 8;
+
+/// Up to [`ROWS`] rows of `len` elements.
+fn softmax_rows(level: Level, log: bool, len: usize, x: &[f32], y: &mut [f32]) {
+    let (mut maxima, mut sums) = ([0.0; ROWS], [[0.0; LANES]; ROWS]);
+    for (max, x) in maxima.iter_mut().zip(x.chunks_exact(len)) {
+        *max = largest(level, x);
     }
-    if log {
-        subtract(level, x, largest, logarithm(tree(sums)), y);
-    } else {
-        divide(level, y, tree(sums));
+    for ((max, sums), (x, y)) in
+        maxima.iter().zip(&mut sums).zip(x.chunks_exact(len).zip(y.chunks_exact_mut(len)))
+    {
+        for part in spans(len.div_ceil(LANES), LANES) {
+            let part = part.start * LANES..len.min(part.end * LANES);
+            exp_and_sums(level, &x[part.clone()], *max, &mut y[part], sums);
+        }
+    }
+    for ((max, sums), (x, y)) in maxima.iter().zip(sums).zip(x.chunks_exact(len).zip(y.chunks_exact_mut(len)))
+    {
+        if log {
+            subtract(level, x, *max, logarithm(tree(sums)), y);
+        } else {
+            scale(level, y, 1.0 / tree(sums));
+        }
     }
 }
 
+/// The largest element.
+fn largest(level: Level, x: &[f32]) -> f32 {
+    #[cfg(target_arch = "x86_64")]
+    if level.is_512() && x.len() <= SPAN {
+        // SAFETY: the level vouches for the features.
+        return unsafe { unary_x86::largest(x) };
+    }
+    largest_any(level, x)
+}
+
 multiversion! {
-    fn largest(x: &[f32]) -> f32 {
+    fn largest_any(x: &[f32]) -> f32 {
         let mut largest = [f32::NEG_INFINITY; LANES];
         let (whole, rest) = x.as_chunks::<LANES>();
         for part in spans(whole.len(), LANES) {
@@ -114,7 +149,10 @@ multiversion! {
                 }
             }
         }
-        largest.into_iter().chain(rest.iter().copied()).fold(f32::NEG_INFINITY, |m, x| math::max(x, m))
+        for (largest, &x) in largest.iter_mut().zip(rest) {
+            *largest = math::max(x, *largest);
+        }
+        halved(largest, math::max)
     }
 }
 
@@ -169,10 +207,10 @@ multiversion! {
 }
 
 multiversion! {
-    fn divide(y: &mut [f32], sum: f32) {
+    fn scale(y: &mut [f32], factor: f32) {
         for part in spans(y.len(), 1) {
             for y in &mut y[part] {
-                *y /= sum;
+                *y *= factor;
             }
         }
     }
@@ -231,10 +269,11 @@ fn columns(log: bool, len: usize, inner: usize, first: usize, width: usize, x: &
         }
         return;
     }
+    let factors = sums.map(|sum| 1.0 / sum);
     for part in spans(len, COLUMNS) {
         for i in part {
-            for (y, sum) in y[i * inner + first..][..width].iter_mut().zip(sums) {
-                *y /= sum;
+            for (y, factor) in y[i * inner + first..][..width].iter_mut().zip(factors) {
+                *y *= factor;
             }
         }
     }

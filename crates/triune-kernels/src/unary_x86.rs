@@ -2,11 +2,13 @@
 //! two thirds of the steps.
 
 use std::arch::x86_64::{
-    __m512, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NLT_UQ, _mm512_add_ps, _mm512_and_ps, _mm512_andnot_ps,
-    _mm512_cmp_ps_mask, _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_add_ps,
-    _mm512_mask_mov_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_maskz_mul_ps,
-    _mm512_maskz_scalef_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_or_ps, _mm512_scalef_ps,
-    _mm512_set1_ps, _mm512_storeu_ps, _mm512_sub_ps, _mm512_xor_ps,
+    __m512, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NLT_UQ, _mm_cvtss_f32, _mm_max_ps, _mm_movehdup_ps, _mm_movehl_ps,
+    _mm256_castps256_ps128, _mm256_extractf128_ps, _mm256_max_ps, _mm512_add_ps, _mm512_and_ps,
+    _mm512_andnot_ps, _mm512_castps512_ps256, _mm512_cmp_ps_mask, _mm512_div_ps, _mm512_extractf32x8_ps,
+    _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_add_ps, _mm512_mask_loadu_ps, _mm512_mask_mov_ps,
+    _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_maskz_mul_ps, _mm512_maskz_scalef_ps, _mm512_max_ps,
+    _mm512_min_ps, _mm512_mul_ps, _mm512_or_ps, _mm512_scalef_ps, _mm512_set1_ps, _mm512_storeu_ps,
+    _mm512_sub_ps, _mm512_xor_ps,
 };
 use std::f32::consts::{FRAC_1_SQRT_2, LOG2_E};
 
@@ -140,6 +142,29 @@ pub(crate) fn exp_and_sums(x: &[f32], largest: f32, y: &mut [f32], sums: &mut [f
     }
     // SAFETY: sixteen floats.
     unsafe { _mm512_storeu_ps(sums.as_mut_ptr(), sum) };
+}
+
+/// The largest element; what NaN makes of it is left open.
+#[target_feature(enable = "avx512f,avx512dq")]
+pub(crate) fn largest(x: &[f32]) -> f32 {
+    let mut largest = [_mm512_set1_ps(f32::NEG_INFINITY); 2];
+    let (pairs, rest) = x.as_chunks::<32>();
+    for pair in pairs {
+        // SAFETY: 32 floats.
+        let (low, high) = unsafe { (_mm512_loadu_ps(pair.as_ptr()), _mm512_loadu_ps(pair[16..].as_ptr())) };
+        // The second operand stays where one of them is NaN.
+        largest = [_mm512_max_ps(largest[0], low), _mm512_max_ps(largest[1], high)];
+    }
+    for rest in rest.chunks(16) {
+        // SAFETY: masked lanes are not read.
+        let x = unsafe { _mm512_mask_loadu_ps(largest[0], mask_512(rest.len()), rest.as_ptr()) };
+        largest[0] = _mm512_max_ps(largest[0], x);
+    }
+    let lanes = _mm512_max_ps(largest[1], largest[0]);
+    let eight = _mm256_max_ps(_mm512_castps512_ps256(lanes), _mm512_extractf32x8_ps::<1>(lanes));
+    let four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
+    let two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    _mm_cvtss_f32(_mm_max_ps(two, _mm_movehdup_ps(two)))
 }
 
 /// y = sigmoid(x), or x·sigmoid(x).

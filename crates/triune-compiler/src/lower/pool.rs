@@ -6,7 +6,7 @@ use triune_graph::{
     ops::{self, AutoPad, ResizeMode},
 };
 use triune_kernels::ConvGeometry;
-use triune_tensor::{DType, QuantParams, Shape, function::PoolKind};
+use triune_tensor::{DType, QuantParams, Shape};
 
 use super::{Form, Lowering, conv::window, lowers, operand, result};
 use crate::{Error, view::View};
@@ -66,13 +66,10 @@ impl Lowering<'_> {
     }
 
     pub(super) fn global_pool(&mut self, node: &Node, op: ops::GlobalPool) -> Result<(), Error> {
-        // Elements of a plane from which on its largest is found in less time where they lie.
-        const LARGE: usize = 256;
         let (x, y) = (operand(node, 0)?, result(node)?);
         // Sums of integers have no order, and what reals become is the same on planes.
-        let (dims, dtype) = self.meta(x)?;
-        let is_large = dims.iter().skip(2).product::<usize>() >= LARGE;
-        let either = dtype.is_quantized() || dtype == DType::F32 && (op.kind != PoolKind::Max || is_large);
+        let (_, dtype) = self.meta(x)?;
+        let either = dtype.is_quantized() || dtype == DType::F32;
         let planes = if either { self.planes(node, x, y)? } else { None };
         let (input, output) = match planes {
             Some(planes) => planes,
@@ -94,8 +91,8 @@ impl Lowering<'_> {
 
     pub(super) fn resize(&mut self, node: &Node, op: ops::Resize) -> Result<(), Error> {
         let (x, y) = (operand(node, 0)?, result(node)?);
-        let nearest = matches!(op.mode, ResizeMode::Nearest(_));
-        let planes = if nearest { self.planes(node, x, y)? } else { None };
+        let by_planes = matches!(op.mode, ResizeMode::Nearest(_)) || self.meta(x)?.1 == DType::F32;
+        let planes = if by_planes { self.planes(node, x, y)? } else { None };
         let (input, output) = match planes {
             Some(planes) => planes,
             None => (self.feature_map(node, x)?, self.place(y, Form::ChannelsLast)?),

@@ -4,12 +4,16 @@
 //! left is an exchange of such quarters.
 
 #[cfg(target_arch = "aarch64")]
-use std::arch::aarch64::{uint8x16_t, vld1q_u8, vst1q_u8, vzip1q_u8, vzip2q_u8};
+use std::arch::aarch64::{
+    uint8x16_t, vld1q_u8, vld1q_u32, vreinterpretq_u32_u64, vreinterpretq_u64_u32, vst1q_u8, vst1q_u32,
+    vtrn1q_u32, vtrn1q_u64, vtrn2q_u32, vtrn2q_u64, vzip1q_u8, vzip2q_u8,
+};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
     __m128i, __m256, __m256i, __m512, _mm_loadu_si128, _mm_storeu_si128, _mm_unpackhi_epi8,
-    _mm_unpacklo_epi8, _mm256_castpd_ps, _mm256_castps_pd, _mm256_loadu_ps, _mm256_loadu_si256,
-    _mm256_loadu2_m128i, _mm256_permute2f128_ps, _mm256_setzero_ps, _mm256_storeu_ps, _mm256_storeu_si256,
+    _mm_unpacklo_epi8, _mm256_castpd_ps, _mm256_castps_pd, _mm256_loadu_pd, _mm256_loadu_ps,
+    _mm256_loadu_si256, _mm256_loadu2_m128i, _mm256_permute2f128_pd, _mm256_permute2f128_ps,
+    _mm256_setzero_pd, _mm256_setzero_ps, _mm256_storeu_pd, _mm256_storeu_ps, _mm256_storeu_si256,
     _mm256_storeu2_m128i, _mm256_unpackhi_epi8, _mm256_unpackhi_pd, _mm256_unpackhi_ps, _mm256_unpacklo_epi8,
     _mm256_unpacklo_pd, _mm256_unpacklo_ps, _mm512_castpd_ps, _mm512_castps_pd, _mm512_loadu_ps,
     _mm512_setzero_ps, _mm512_shuffle_f32x4, _mm512_storeu_ps, _mm512_unpackhi_pd, _mm512_unpackhi_ps,
@@ -92,6 +96,40 @@ pub(crate) unsafe fn words_avx2(src: *const u8, src_step: isize, dst: *mut u8, d
     }
 }
 
+/// As [`words_avx512`], of words of 64 bits, in sixteen parts of 4 × 4.
+///
+/// # Safety
+/// 16 lines of 128 bytes lie `src_step` apart from `src` on, and as many `dst_step` apart from `dst` on, the latter to write.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+pub(crate) unsafe fn longs_avx2(src: *const u8, src_step: isize, dst: *mut u8, dst_step: isize) {
+    const PART: isize = 4;
+    for part in 0..(SIDE * SIDE) as isize / (PART * PART) {
+        let (line, word) = (part / PART * PART, part % PART * PART);
+        let mut lines = [_mm256_setzero_pd(); PART as usize];
+        for (index, own) in lines.iter_mut().enumerate() {
+            // SAFETY: words of a line of the caller's.
+            *own =
+                unsafe { _mm256_loadu_pd(src.offset((line + index as isize) * src_step + word * 8).cast()) };
+        }
+        let [a, b, c, d] = lines;
+        let (even, odd) = (_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b));
+        let (next_even, next_odd) = (_mm256_unpacklo_pd(c, d), _mm256_unpackhi_pd(c, d));
+        let columns = [
+            _mm256_permute2f128_pd::<0x20>(even, next_even),
+            _mm256_permute2f128_pd::<0x20>(odd, next_odd),
+            _mm256_permute2f128_pd::<0x31>(even, next_even),
+            _mm256_permute2f128_pd::<0x31>(odd, next_odd),
+        ];
+        for (index, column) in columns.into_iter().enumerate() {
+            // SAFETY: as above.
+            unsafe {
+                _mm256_storeu_pd(dst.offset((word + index as isize) * dst_step + line * 8).cast(), column)
+            };
+        }
+    }
+}
+
 /// The columns of eight words of eight lines.
 ///
 /// Loops and a macro, no closures: those are not always taken in, and would be calls that pass vectors through memory.
@@ -139,6 +177,35 @@ pub(crate) fn columns_of_lines(lines: [__m256; 8]) -> [__m256; 8] {
         columns[4 + column] = _mm256_permute2f128_ps::<0x31>(fours[column], fours[4 + column]);
     }
     columns
+}
+
+/// As `words_avx512` of machines that have it, in sixteen parts of 4 × 4.
+///
+/// # Safety
+/// 16 lines of 64 bytes lie `src_step` apart from `src` on, and as many `dst_step` apart from `dst` on, the latter to write.
+#[cfg(target_arch = "aarch64")]
+#[target_feature(enable = "neon")]
+pub(crate) unsafe fn words_neon(src: *const u8, src_step: isize, dst: *mut u8, dst_step: isize) {
+    const PART: usize = 4;
+    for (line, word) in
+        (0..SIDE).step_by(PART).flat_map(|line| (0..SIDE).step_by(PART).map(move |word| (line, word)))
+    {
+        // SAFETY: words of a line of the caller's.
+        let at = |index: usize| unsafe {
+            vld1q_u32(src.offset((line + index) as isize * src_step).add(4 * word).cast())
+        };
+        let pairs = |a, b| {
+            let (a, b) = (vreinterpretq_u64_u32(a), vreinterpretq_u64_u32(b));
+            [vreinterpretq_u32_u64(vtrn1q_u64(a, b)), vreinterpretq_u32_u64(vtrn2q_u64(a, b))]
+        };
+        let [a, b, c, d] = [at(0), at(1), at(2), at(3)];
+        let [first, third] = pairs(vtrn1q_u32(a, b), vtrn1q_u32(c, d));
+        let [second, fourth] = pairs(vtrn2q_u32(a, b), vtrn2q_u32(c, d));
+        for (index, column) in [first, second, third, fourth].into_iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { vst1q_u32(dst.offset((word + index) as isize * dst_step).add(4 * line).cast(), column) };
+        }
+    }
 }
 
 macro_rules! bytes {

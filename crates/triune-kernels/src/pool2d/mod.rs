@@ -10,6 +10,7 @@ use std::ops::Range;
 use triune_tensor::function::PoolKind;
 
 use crate::cancel::{Pace, SPAN, spans};
+use crate::copy::{Lines, TILE, turn_columns};
 use crate::dispatch::{Level, multiversion};
 use crate::parallel::{self, GRAIN, Shared};
 use crate::{Error, Nhwc, Pool};
@@ -478,6 +479,41 @@ multiversion! {
     }
 }
 
+/// Elements of planes that are added side by side.
+const SHORT: usize = 256;
+
+multiversion! {
+    /// The results of [`TILE`] planes that lie `step` apart, a tile's side before the end of `x` at least: as [`add_rows`] makes each.
+    fn short_planes[R: Reduce](
+        reduce: R, machine: Level, x: &[R::In], step: usize, extents: [usize; 2], out: &mut [R::Out],
+    ) {
+        let len = extents[0] * extents[1];
+        let mut tile = Lines([[x[0]; TILE]; TILE]);
+        let (mut sums, mut row) = ([reduce.start(); TILE], [reduce.start(); TILE]);
+        let mut left = extents[1];
+        for first in (0..len).step_by(TILE) {
+            let count = TILE.min(len - first);
+            turn_columns(machine, &x[first..], step, count, &mut tile);
+            for column in &tile.0[..count] {
+                for (row, &x) in row.iter_mut().zip(column) {
+                    *row = reduce.add(*row, x);
+                }
+                left -= 1;
+                if left == 0 {
+                    for (sum, row) in sums.iter_mut().zip(&mut row) {
+                        *sum = reduce.join(*sum, *row);
+                        *row = reduce.start();
+                    }
+                    left = extents[1];
+                }
+            }
+        }
+        for (out, sum) in out.iter_mut().zip(sums) {
+            *out = reduce.finish(sum, len);
+        }
+    }
+}
+
 multiversion! {
     fn add_all[R: Reduce](reduce: R, x: &[R::In], sums: &mut [R::Sum; TOGETHER]) {
         let (whole, rest) = x.as_chunks::<TOGETHER>();
@@ -512,7 +548,16 @@ fn planes<R: Reduce + Sync>(
     if R::BY_PLANES && window.is_whole(out_map) {
         let Nhwc { h, w: columns, stride_n, .. } = window.map;
         let shared = Shared::new(y);
-        parallel::ranges(pool, n, GRAIN.div_ceil(h * columns), &|range| {
+        // Planes that end a tile's side before the end, as `short_planes` reads them.
+        let beyond = x.len().checked_sub((h * columns).next_multiple_of(TILE));
+        let several = beyond.map_or(0, |last| (last / stride_n.max(1) + 1).min(n));
+        parallel::ranges(pool, n, GRAIN.div_ceil(h * columns), &|mut range| {
+            while h * columns <= SHORT && range.start + TILE <= several.min(range.end) {
+                // SAFETY: as below, of so many planes.
+                let out = unsafe { shared.piece(range.start, TILE) };
+                short_planes(level, reduce, level, &x[range.start * stride_n..], stride_n, [h, columns], out);
+                range.start += TILE;
+            }
             for plane in range {
                 let mut sum = reduce.start();
                 for part in spans(h, columns) {

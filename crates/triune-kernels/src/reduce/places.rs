@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use super::{BLOCK, LANES, ROWS, Reducible, Reduction, Rows, filled_up, halve, of_row};
+use super::{BLOCK, LANES, Reducible, Reduction, Rows};
 use crate::cancel::spans;
+use crate::copy::{Lines, TILE, turn_columns};
 use crate::dispatch::{Level, multiversion};
 use crate::eltwise::apart;
 use crate::parallel::Shared;
@@ -64,15 +65,14 @@ pub fn arg_reduce<T: Reducible, I: IndexType>(
         (false, true) => in_rows::<T, false, true>,
     };
     let short = nest.each_short_rows(x.len(), &shared, pool, &|Rows { first, len, step }, out, rest| {
-        let mut places = [0; BLOCK];
-        for (block, out) in out.chunks_mut(BLOCK).enumerate() {
-            let places = &mut places[..out.len()];
-            quickly(level, len, step, &x[(first + block * BLOCK) * step..], places);
+        let mut places = [0; TILE];
+        for (block, out) in out.iter_mut().enumerate() {
+            quickly(level, len, step, &x[(first + block * TILE) * step..], &mut places);
             for (&place, out) in places.iter().zip(out) {
                 *out = I::of(place as usize);
             }
         }
-        for (row, out) in (first + out.len()..).zip(rest) {
+        for (row, out) in (first + out.as_flattened().len()..).zip(rest) {
             *out = I::of(place_of(level, largest, last, &x[row * step..][..len]));
         }
     });
@@ -121,78 +121,40 @@ fn place_of<T: Reducible>(level: Level, largest: bool, last: bool, x: &[T]) -> u
 }
 
 /// [`in_rows`], one of its forms.
-type InRows<T> = fn(Level, usize, usize, &[T], &mut [u32]);
+type InRows<T> = fn(Level, usize, usize, &[T], &mut [u32; TILE]);
 
 fn in_rows<T: Reducible, const LARGEST: bool, const LAST: bool>(
     level: Level,
     len: usize,
     step: usize,
     x: &[T],
-    places: &mut [u32],
+    places: &mut [u32; TILE],
 ) {
     places_in_rows(level, Way::<LARGEST, LAST>, level, len, step, x, places);
 }
 
 multiversion! {
-    /// Where the best elements of rows of `len` elements stand that lie `step` apart, at least [`LANES`] elements before the end of `x`
-    /// each: the values first, by steps that know no NaN.
-    #[expect(clippy::needless_bitwise_bool, reason = "a comparison that is skipped would be a branch")]
+    /// Where the best elements of [`TILE`] rows of `len` elements stand that lie `step` apart, at least [`LANES`] elements before the end
+    /// of `x` each.
     fn places_in_rows[T: Reducible, W: Search](
-        way: W, machine: Level, len: usize, step: usize, x: &[T], places: &mut [u32],
+        way: W, machine: Level, len: usize, step: usize, x: &[T], places: &mut [u32; TILE],
     ) {
-        let (whole, rest) = (len / LANES, len % LANES);
-        let worst = if W::LARGEST { T::LOWEST } else { T::HIGHEST };
-        let far = if W::LAST { 0 } else { u32::MAX };
-        let is_own = of_row(rest);
-        let (mut bests, mut marks) = ([[worst; LANES]; ROWS], [[worst; LANES]; ROWS]);
-        let mut found = [[far; LANES]; ROWS];
-        // As in `fold_rows`, which see.
-        let (bests, marks, found) = std::hint::black_box((&mut bests, &mut marks, &mut found));
-        for (index, places) in places.chunks_mut(ROWS).enumerate() {
-            let x = &x[index * ROWS * step..];
-            let (bests, found) = (&mut bests[..places.len()], &mut found[..places.len()]);
-            for (row, (lanes, marks)) in bests.iter_mut().zip(&mut *marks).enumerate() {
-                let (chunks, _) = x[row * step..][..(whole + 1) * LANES].as_chunks::<LANES>();
-                let last = filled_up(&chunks[whole], &is_own, worst);
-                let (mut own, mut mark) = (last, last);
-                for chunk in &chunks[..whole] {
-                    for ((own, mark), &x) in own.iter_mut().zip(&mut mark).zip(chunk) {
-                        *own = way.better(*own, x);
-                        *mark = mark.marked(x);
-                    }
+        let mut columns = Lines([[T::LOWEST; TILE]; LANES]);
+        turn_columns(machine, x, step, 1, &mut columns);
+        let (mut best, mut found) = (columns.0[0], [0; TILE]);
+        for first in (0..len).step_by(LANES) {
+            let count = LANES.min(len - first);
+            turn_columns(machine, &x[first..], step, count, &mut columns);
+            for (index, column) in columns.0[..count].iter().enumerate() {
+                for ((place, best), &own) in found.iter_mut().zip(&mut best).zip(column) {
+                    let wins = way.wins(own, *best);
+                    *place = if wins { (first + index) as u32 } else { *place };
+                    *best = if wins { own } else { *best };
                 }
-                *lanes = own;
-                *marks = mark;
                 apart();
-            }
-            if marks.as_flattened().iter().fold(false, |any, mark| any | mark.is_nan()) {
-                for (row, place) in places.iter_mut().enumerate() {
-                    *place = place_of(machine, W::LARGEST, W::LAST, &x[row * step..][..len]) as u32;
-                }
-                continue;
-            }
-            halve!(bests, |a, b| way.better(a, b));
-            for (row, (lanes, best)) in found.iter_mut().zip(&*bests).enumerate() {
-                let (chunks, _) = x[row * step..][..(whole + 1) * LANES].as_chunks::<LANES>();
-                let (mut own, best) = ([far; LANES], best[0]);
-                for (index, chunk) in chunks[..whole].iter().enumerate() {
-                    for (lane, (own, &x)) in own.iter_mut().zip(chunk).enumerate() {
-                        let nearer = way.nearer(*own, (index * LANES + lane) as u32);
-                        *own = if x == best { nearer } else { *own };
-                    }
-                }
-                for (lane, ((own, &x), &is_own)) in own.iter_mut().zip(&chunks[whole]).zip(&is_own).enumerate() {
-                    let nearer = way.nearer(*own, (whole * LANES + lane) as u32);
-                    *own = if is_own & (x == best) { nearer } else { *own };
-                }
-                *lanes = own;
-                apart();
-            }
-            halve!(found, |a, b| way.nearer(a, b));
-            for (place, lanes) in places.iter_mut().zip(&*found) {
-                *place = lanes[0];
             }
         }
+        *places = found;
     }
 }
 
@@ -271,34 +233,20 @@ fn scan<T: Reducible, const LARGEST: bool, const LAST: bool>(
 
 /// Which elements are looked for.
 trait Search: Copy {
-    /// Whether the largest.
-    const LARGEST: bool;
-    /// Whether the last of equal ones.
-    const LAST: bool;
     /// Whether an element takes the place of the best one before it.
     fn wins<T: Reducible>(self, own: T, best: T) -> bool;
-    /// The better one of two that are not NaN.
-    #[inline(always)]
-    fn better<T: Reducible>(self, best: T, own: T) -> T {
-        let wins = if Self::LARGEST { own > best } else { own < best };
-        if wins { own } else { best }
-    }
-    /// Which of two places of equal elements is looked for.
-    #[inline(always)]
-    fn nearer(self, a: u32, b: u32) -> u32 {
-        if Self::LAST { a.max(b) } else { a.min(b) }
-    }
 }
 
 #[derive(Clone, Copy)]
 struct Way<const LARGEST: bool, const LAST: bool>;
 
 impl<const LARGEST: bool, const LAST: bool> Search for Way<LARGEST, LAST> {
-    const LARGEST: bool = LARGEST;
-    const LAST: bool = LAST;
     #[inline(always)]
+    #[expect(clippy::needless_bitwise_bool, reason = "a comparison that is skipped would be a branch")]
     fn wins<T: Reducible>(self, own: T, best: T) -> bool {
-        if LAST { !beats(LARGEST, best, own) } else { beats(LARGEST, own, best) }
+        let (new, old) = if LAST { (best, own) } else { (own, best) };
+        let beats = (if LARGEST { new > old } else { new < old }) | (new.is_nan() & !old.is_nan());
+        beats ^ LAST
     }
 }
 
