@@ -6,6 +6,7 @@ use triune_tensor::function::math as exact;
 
 use crate::cancel::{SPAN, spans};
 use crate::dispatch::{Level, multiversion};
+use crate::eltwise::apart;
 use crate::parallel::{self, GRAIN, Shared};
 use crate::{Error, Isa, Pool, Q8, math, tables};
 #[cfg(target_arch = "x86_64")]
@@ -87,7 +88,9 @@ fn along(isa: Isa, log: bool, shape: AxisShape, x: &[f32], y: &mut [f32], pool: 
         // SAFETY: ranges are disjoint and inside of the slice.
         let y = unsafe { shared.piece(range.start * block, range.len() * block) };
         let x = &x[range.start * block..][..range.len() * block];
-        if shape.inner == 1 {
+        if shape.inner == 1 && block <= LANES {
+            softmax_short(level, log, block, x, y);
+        } else if shape.inner == 1 {
             let together = if block <= SPAN { ROWS * block } else { block };
             for (x, y) in x.chunks(together).zip(y.chunks_mut(together)) {
                 softmax_rows(level, log, block, x, y);
@@ -99,6 +102,26 @@ fn along(isa: Isa, log: bool, shape: AxisShape, x: &[f32], y: &mut [f32], pool: 
         }
     });
     Ok(())
+}
+
+multiversion! {
+    /// Rows of at most [`LANES`] elements, as many as there are columns at once.
+    fn softmax_short(log: bool, len: usize, x: &[f32], y: &mut [f32]) {
+        let (mut from, mut to) = ([[0.0; COLUMNS]; LANES], [[0.0; COLUMNS]; LANES]);
+        for (x, y) in x.chunks(COLUMNS * len).zip(y.chunks_mut(COLUMNS * len)) {
+            for (row, x) in x.chunks_exact(len).enumerate() {
+                for (column, &x) in from.iter_mut().zip(x) {
+                    column[row] = x;
+                }
+            }
+            columns(log, len, COLUMNS, 0, COLUMNS, from.as_flattened(), to.as_flattened_mut());
+            for (row, y) in y.chunks_exact_mut(len).enumerate() {
+                for (column, y) in to.iter().zip(y) {
+                    *y = column[row];
+                }
+            }
+        }
+    }
 }
 
 /// Rows that are gone over together, one step after the other: each step of one waits for the step before.
@@ -255,7 +278,17 @@ fn columns(log: bool, len: usize, inner: usize, first: usize, width: usize, x: &
             }
         }
     }
-    let sums: [f32; COLUMNS] = std::array::from_fn(|column| tree(sums.map(|lane| lane[column])));
+    // As `tree`, of all columns at once.
+    for width in [8, 4, 2, 1] {
+        let (low, high) = sums.split_at_mut(width);
+        for (low, high) in low.iter_mut().zip(high) {
+            for (low, high) in low.iter_mut().zip(high) {
+                *low += *high;
+            }
+            apart();
+        }
+    }
+    let sums = sums[0];
     if log {
         let sums = sums.map(logarithm);
         for part in spans(len, COLUMNS) {
@@ -306,6 +339,12 @@ fn headroom(len: usize, steps: f32) -> f64 {
     REFERENCE.max(exact::log(f64::from(steps) / len.max(1) as f64) + 0.01)
 }
 
+/// Rows of bytes whose sums are made side by side.
+const QROWS: usize = 8;
+
+/// Elements of rows of bytes whose results are made one by one: a table of what each byte becomes would be larger.
+const FEW: usize = 64;
+
 impl QSoftmax {
     /// Bytes of its table.
     pub const TABLE_BYTES: usize = size_of::<[f32; 256]>();
@@ -354,6 +393,10 @@ impl QSoftmax {
                 return;
             }
             for (x, y) in x.chunks_exact(block).zip(y.chunks_exact_mut(block)) {
+                if self.len <= FEW {
+                    self.few_columns(level, x, y, shape.inner);
+                    continue;
+                }
                 for column in spans(shape.inner, shape.len).flatten() {
                     self.column(level, &x[column..], &mut y[column..], shape.inner);
                 }
@@ -364,17 +407,17 @@ impl QSoftmax {
 
     /// Rows that lie side by side: some at a time, so that the sum of one need not wait for itself.
     fn rows(&self, level: Level, x: &[u8], y: &mut [u8]) {
-        const ROWS: usize = 8;
         let flip = self.output.flip();
-        for (x, y) in x.chunks(ROWS * self.len).zip(y.chunks_mut(ROWS * self.len)) {
-            let (mut largest, mut sums) = ([0; ROWS], [0.0; ROWS]);
+        let (mut known, mut whole) = ([0.0; QROWS * FEW], [1.0; QROWS * FEW]);
+        for (x, y) in x.chunks(QROWS * self.len).zip(y.chunks_mut(QROWS * self.len)) {
+            let (mut largest, mut sums) = ([0; QROWS], [0.0; QROWS]);
             let rows = x.len() / self.len;
             for (x, largest) in x.chunks_exact(self.len).zip(&mut largest) {
                 *largest = largest_byte(level, x, flip);
             }
-            if rows == ROWS {
+            if rows == QROWS {
                 for i in 0..self.len {
-                    for row in 0..ROWS {
+                    for row in 0..QROWS {
                         sums[row] += self.exponential(x[row * self.len + i] ^ flip, largest[row]);
                     }
                 }
@@ -383,8 +426,42 @@ impl QSoftmax {
                     *sum = x.iter().fold(0.0, |sum, x| sum + self.exponential(x ^ flip, largest));
                 }
             }
+            if self.len <= FEW {
+                let rows = x.chunks_exact(self.len).zip(largest.iter().zip(sums));
+                let rows = rows.zip(known.chunks_exact_mut(self.len).zip(whole.chunks_exact_mut(self.len)));
+                for ((x, (&largest, sum)), (known, whole)) in rows {
+                    for (known, x) in known.iter_mut().zip(x) {
+                        *known = self.exponential(x ^ flip, largest);
+                    }
+                    whole.fill(sum);
+                }
+                self.shares(level, &known[..x.len()], &whole, y);
+                continue;
+            }
             for (row, (x, y)) in x.chunks_exact(self.len).zip(y.chunks_exact_mut(self.len)).enumerate() {
                 tables::look_up(level, &self.results(level, largest[row], sums[row]), x, y);
+            }
+        }
+    }
+
+    /// Columns of at most [`FEW`] elements, brought into rows.
+    fn few_columns(&self, level: Level, x: &[u8], y: &mut [u8], stride: usize) {
+        let (mut rows, mut results) = ([0; QROWS * FEW], [0; QROWS * FEW]);
+        for part in spans(stride.div_ceil(QROWS), QROWS * self.len) {
+            for first in part.map(|block| block * QROWS) {
+                let count = QROWS.min(stride - first);
+                let (rows, results) = (&mut rows[..count * self.len], &mut results[..count * self.len]);
+                for (i, x) in x.chunks_exact(stride).enumerate() {
+                    for (row, &x) in rows.chunks_exact_mut(self.len).zip(&x[first..]) {
+                        row[i] = x;
+                    }
+                }
+                self.rows(level, rows, results);
+                for (i, y) in y.chunks_exact_mut(stride).enumerate() {
+                    for (row, y) in results.chunks_exact(self.len).zip(&mut y[first..]) {
+                        *y = row[i];
+                    }
+                }
             }
         }
     }
@@ -416,13 +493,17 @@ impl QSoftmax {
         self.table[usize::from(x.saturating_add(255 - largest))]
     }
 
+    /// What exponentials become that are parts of sums.
+    fn shares(&self, level: Level, exponentials: &[f32], sums: &[f32], results: &mut [u8]) {
+        let kind = (self.output.signed, self.output.zero_point);
+        requantize(level, kind, self.output.range(), self.steps, sums, exponentials, results);
+    }
+
     /// What each byte becomes.
     fn results(&self, level: Level, largest: u8, sum: f32) -> [u8; 256] {
         let mut values = [0; 256];
         let known = &self.table[usize::from(255 - largest)..];
-        let [low, high] = self.output.range();
-        let kind = (self.output.signed, self.output.zero_point);
-        requantize(level, kind, [low, high], self.steps, sum, known, &mut values[..known.len()]);
+        self.shares(level, known, &[sum; 256], &mut values[..known.len()]);
         if self.output.flip() == 0 {
             return values;
         }
@@ -446,17 +527,17 @@ multiversion! {
     /// Shares of a sum in steps. An axis of one element makes the product infinite: the reference converts that as x86 does, to the
     /// type's smallest integer, which wraps when a negative zero point is added, or, unsigned, to 0.
     fn requantize(
-        kind: (bool, i32), limits: [i32; 2], steps: f32, sum: f32, exponentials: &[f32], results: &mut [u8],
+        kind: (bool, i32), limits: [i32; 2], steps: f32, sums: &[f32], exponentials: &[f32], results: &mut [u8],
     ) {
         let ((signed, zero_point), [low, high]) = (kind, limits);
         if signed {
-            for (result, exponential) in results.iter_mut().zip(exponentials) {
+            for ((result, exponential), sum) in results.iter_mut().zip(exponentials).zip(sums) {
                 let rounded = (exponential * steps / sum).round_ties_even();
                 let q = if rounded < BEYOND { rounded as i32 } else { i32::MIN };
                 *result = q.wrapping_add(zero_point).clamp(low, high) as u8;
             }
         } else {
-            for (result, exponential) in results.iter_mut().zip(exponentials) {
+            for ((result, exponential), sum) in results.iter_mut().zip(exponentials).zip(sums) {
                 let rounded = (exponential * steps / sum).round_ties_even();
                 let q = if rounded < BEYOND { rounded as i32 as u32 } else { 0 };
                 *result = q.wrapping_add(zero_point as u32).min(high as u32) as u8;

@@ -124,8 +124,8 @@ pub(crate) unsafe fn longs_avx2(src: *const u8, src_step: isize, dst: *mut u8, d
         for (index, column) in columns.into_iter().enumerate() {
             // SAFETY: as above.
             unsafe {
-                _mm256_storeu_pd(dst.offset((word + index as isize) * dst_step + line * 8).cast(), column)
-            };
+                _mm256_storeu_pd(dst.offset((word + index as isize) * dst_step + line * 8).cast(), column);
+            }
         }
     }
 }

@@ -242,7 +242,6 @@ struct Way<const LARGEST: bool, const LAST: bool>;
 
 impl<const LARGEST: bool, const LAST: bool> Search for Way<LARGEST, LAST> {
     #[inline(always)]
-    #[expect(clippy::needless_bitwise_bool, reason = "a comparison that is skipped would be a branch")]
     fn wins<T: Reducible>(self, own: T, best: T) -> bool {
         let (new, old) = if LAST { (best, own) } else { (own, best) };
         let beats = (if LARGEST { new > old } else { new < old }) | (new.is_nan() & !old.is_nan());

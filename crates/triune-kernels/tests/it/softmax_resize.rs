@@ -13,9 +13,7 @@ use triune_testing::Random;
 #[test]
 fn softmax_is_accurate_and_independent_of_layout_and_machine() {
     let mut random = Random(71);
-    for (outer, len, inner) in
-        [(3, 1, 1), (2, 10, 1), (5, 1000, 1), (2, 21, 7), (3, 33, 40), (0, 4, 1), (1, 0, 3)]
-    {
+    for (outer, len, inner) in EXTENTS {
         let shape = AxisShape { outer, len, inner };
         let x: Vec<f32> = random.floats(outer * len * inner).iter().map(|x| x * 30.0).collect();
         let mut first = None;
@@ -49,13 +47,28 @@ fn softmax_is_accurate_and_independent_of_layout_and_machine() {
     assert!(softmax(Isa::best(), huge, &[0.0; 4], &mut [0.0; 4], &Pool::new(1)).is_err());
 }
 
+/// Rows of few elements and of many, fewer and more of them than are gone over at once, and columns.
+const EXTENTS: [(usize, usize, usize); 13] = [
+    (3, 1, 1),
+    (37, 2, 1),
+    (2, 10, 1),
+    (16, 15, 1),
+    (33, 16, 1),
+    (21, 17, 1),
+    (9, 100, 1),
+    (5, 1000, 1),
+    (2, 21, 7),
+    (3, 33, 40),
+    (2, 2, 50),
+    (0, 4, 1),
+    (1, 0, 3),
+];
+
 /// Against f64, in rows and in columns, with elements so far below the largest that their shares are 0.
 #[test]
 fn logarithms_of_a_softmax_are_accurate_and_independent_of_layout_and_machine() {
     let mut random = Random(72);
-    for (outer, len, inner) in
-        [(3, 1, 1), (2, 10, 1), (5, 1000, 1), (2, 21, 7), (3, 33, 40), (0, 4, 1), (1, 0, 3)]
-    {
+    for (outer, len, inner) in EXTENTS {
         let shape = AxisShape { outer, len, inner };
         let x: Vec<f32> = random.floats(outer * len * inner).iter().map(|x| x * 300.0).collect();
         let mut first = None;
@@ -148,7 +161,8 @@ fn quantized_softmax_has_any_number_of_steps() {
 #[test]
 fn quantized_softmax_is_independent_of_layout_and_machine() {
     let mut random = Random(73);
-    for (outer, len) in [(1, 1), (7, 3), (8, 40), (19, 197), (33, 256), (9, 700)] {
+    for (outer, len) in [(1, 1), (7, 3), (67, 2), (8, 40), (17, 64), (9, 65), (19, 197), (33, 256), (9, 700)]
+    {
         for signed in [false, true] {
             let output = Q8 { signed, zero_point: if signed { -128 } else { 7 } };
             let softmax = QSoftmax::new(len, 0.07, output, 1.0 / 256.0).unwrap();
