@@ -143,6 +143,8 @@ lint-rust: ## the Rust half of them
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	@# What an embedder builds who asks for nothing more.
 	cargo clippy --package triune --quiet -- -D warnings
+	@# What the demo leaves out.
+	cargo clippy --package triune --features remote-without-tls --quiet -- -D warnings
 
 .PHONY: lint-python
 lint-python: $(DEV) $(NATIVE) ## the Python half of them
