@@ -10,14 +10,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # Stamps: the environment follows pyproject.toml, the native module follows the Rust sources.
+NUMPY := $(VENV)/.run
 TOOLS := $(VENV)/.build
 DEV := $(VENV)/.dev
 NATIVE := $(VENV)/.native
+# The demo's own module, which nothing else imports: see [profile.demo] in Cargo.toml.
+QUICK := $(VENV)/demo/triune/_native.abi3.so
 RUST := Cargo.toml $(wildcard Cargo.lock) $(shell find crates -type f \( -name '*.rs' -o -name '*.toml' \))
-# Says what it installs, then does: $(call install,group,what for).
+# Says what it installs, then does: $(call install,group,what for,options of pip).
 define install
 	@echo "installing $(2) into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group $(1)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(3) --group $(1)
 endef
 
 .PHONY: help
@@ -30,6 +33,10 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 
+$(NUMPY): pyproject.toml | $(BIN)/python
+	$(call install,run,numpy,--no-compile)
+	@touch $@
+
 $(TOOLS): pyproject.toml | $(BIN)/python
 	$(call install,build,maturin and numpy)
 	@touch $@
@@ -38,20 +45,47 @@ $(DEV): pyproject.toml | $(BIN)/python
 	$(call install,dev,what the tests and checks need)
 	@touch $@
 
-# Every twentieth crate is named while they are compiled; the whole log is shown if that fails.
-$(NATIVE): $(TOOLS) $(RUST)
-	@echo "building the native module (some minutes the first time)"
-	@env -u CONDA_PREFIX VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --group build 2>&1 | tee $(VENV)/build.log \
+# Every twentieth crate is named while they are compiled; the whole log is shown if that fails: $(call logged,command).
+define logged
+	@$(1) 2>&1 | tee $(VENV)/build.log \
 		| awk '/^ *Compiling / && ++n % 20 == 0 { print "  " n " crates, now " $$2; fflush() }' \
 		|| { cat $(VENV)/build.log >&2; exit 1; }
+endef
+
+$(NATIVE): $(TOOLS) $(RUST)
+	@echo "building the native module (some minutes the first time)"
+	$(call logged,env -u CONDA_PREFIX VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --group build)
 	@touch $@
 
 .PHONY: build
-build: $(NATIVE) ## build the native module into .venv
+build: $(NATIVE) ## build the native module into .venv, for speed
 
+# An extension module finds the interpreter's symbols when it is loaded, which macOS's linker wants to be told.
+ifeq ($(shell uname),Darwin)
+LIBRARY := libtriune_native.dylib
+LOADED := -C link-arg=-undefined -C link-arg=dynamic_lookup
+else
+LIBRARY := libtriune_native.so
+endif
+
+# The package's Python files beside the module, as links.
+$(QUICK): $(NUMPY) $(RUST) $(wildcard python/triune/*.py)
+	@echo "building a module for the demo, quickly and not for speed (a minute or two the first time)"
+	$(call logged,env PYO3_PYTHON=$(abspath $(BIN)/python) cargo rustc --profile demo --package triune-python --lib --no-default-features -- $(LOADED))
+	@rm -rf $(@D)
+	@mkdir -p $(@D)
+	@ln -s $(filter-out %.so %/__pycache__,$(wildcard $(CURDIR)/python/triune/*)) $(@D)
+	@cp $${CARGO_TARGET_DIR:-target}/demo/$(LIBRARY) $@
+
+# The module of `make build` where there is one.
 .PHONY: demo
-demo: $(NATIVE) ## compile the embedded network, run it on a virtual card, say how it went
+ifeq ($(wildcard $(NATIVE)),)
+demo: $(QUICK) ## run the embedded network on a virtual card, with a module built quickly unless `make build` made one
+	@PYTHONPATH=$(VENV)/demo $(BIN)/python -m triune.demo
+else
+demo: $(NATIVE)
 	@$(BIN)/python -m triune.demo
+endif
 
 .PHONY: test
 test: test-rust test-python ## run all tests
@@ -109,6 +143,8 @@ lint-rust: ## the Rust half of them
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	@# What an embedder builds who asks for nothing more.
 	cargo clippy --package triune --quiet -- -D warnings
+	@# What the demo leaves out.
+	cargo clippy --package triune --features remote-without-tls --quiet -- -D warnings
 
 .PHONY: lint-python
 lint-python: $(DEV) $(NATIVE) ## the Python half of them

@@ -12,6 +12,7 @@ from typing_extensions import Buffer
 __all__ = [
     "DATA_LIMIT",
     "MODEL_LIMIT",
+    "OPTIMIZED",
     "TEXT_LIMIT",
     "ArgumentError",
     "Board",
@@ -100,6 +101,7 @@ __version__: Final[str]
 MODEL_LIMIT: Final[int]
 DATA_LIMIT: Final[int]
 TEXT_LIMIT: Final[int]
+OPTIMIZED: Final[bool]
 
 class Error(RuntimeError):
     node: str | None

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 import triune
+from triune._native import OPTIMIZED
 from triune.axelera.runtime import Context, ModelInstance, TensorInfo
 from triune.models import DIGITS_INT8, digits_held_out, digits_reference
 
@@ -129,6 +130,8 @@ def main() -> int:
 
         rate = throughput(instances, inputs, outputs) * batch
         line("this machine", f"{rate:,.0f} images/s, {len(instances)} instances in threads, {os.cpu_count()} CPUs")
+        if not OPTIMIZED:
+            line("", "by a module compiled for the demo, without optimisation; make build makes a fast one")
 
         profile = instances[0].profile()
         micros = profile.microseconds / batch

@@ -114,6 +114,8 @@ mod native {
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "the constant carries its Python name")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_export]
+    const OPTIMIZED: bool = !matches!(env!("TRIUNE_OPT_LEVEL").as_bytes(), b"0");
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {

@@ -10,6 +10,7 @@
 mod client;
 pub mod protocol;
 mod server;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
 mod token;
 mod wire;

@@ -19,6 +19,9 @@ use crate::link;
 /// What a file with a key or certificates has at most; those of all public authorities have a quarter of it.
 const LIMIT: u64 = 1 << 20;
 
+/// A connection of either side.
+pub(crate) type Session = rustls::Connection;
+
 /// A server's certificate and key.
 #[derive(Clone)]
 pub struct ServerTls(Arc<ServerConfig>);
@@ -50,7 +53,7 @@ impl ServerTls {
         Ok(Self(Arc::new(config)))
     }
 
-    pub(crate) fn session(&self) -> Result<rustls::Connection, Error> {
+    pub(crate) fn session(&self) -> Result<Session, Error> {
         let session = rustls::ServerConnection::new(self.0.clone());
         session.map(Into::into).map_err(|error| link(format!("TLS: {error}")))
     }
@@ -85,7 +88,7 @@ impl ClientTls {
     }
 
     /// A connection to a host, whose certificate has to be for this name or address.
-    pub(crate) fn session(&self, host: &str) -> Result<rustls::Connection, Error> {
+    pub(crate) fn session(&self, host: &str) -> Result<Session, Error> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| link(format!("'{host}' is no name that a certificate can have")))?;
         let session = rustls::ClientConnection::new(self.0.clone(), name);

@@ -13,6 +13,7 @@ use triune_device::cancel::{self, GLANCE};
 use crate::{
     lock,
     protocol::{FrameError, HEADER_BYTES, Header, Kind, MAGIC},
+    tls::Session,
 };
 
 /// Bytes that are encrypted at once.
@@ -68,14 +69,14 @@ fn is_timeout(error: &io::Error) -> bool {
 /// A connection, shared by the side that receives and the one that sends.
 pub(crate) struct Wire {
     socket: TcpStream,
-    tls: Option<Mutex<rustls::Connection>>,
+    tls: Option<Mutex<Session>>,
 }
 
 impl Wire {
     /// A connection that is ready for frames: under TLS if there is a session, whose handshake has to be done in time.
     pub(crate) fn open(
         socket: TcpStream,
-        tls: Option<rustls::Connection>,
+        tls: Option<Session>,
         patience: Duration,
     ) -> Result<Arc<Self>, Fault> {
         socket.set_nodelay(true).map_err(Fault::Io)?;

@@ -553,7 +553,7 @@ pub mod internals {
     #[cfg(feature = "icraft")]
     pub use triune_icraft as icraft;
     pub use triune_kernels as kernels;
-    #[cfg(feature = "remote")]
+    #[cfg(feature = "remote-without-tls")]
     pub use triune_remote as remote;
     pub use triune_runtime as runtime;
     pub use triune_tensor as tensor;

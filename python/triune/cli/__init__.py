@@ -46,10 +46,12 @@ def _parser(command: str | None = None) -> argparse.ArgumentParser:
     from importlib import import_module
 
     from triune import __version__
+    from triune._native import OPTIMIZED
     from triune.cli.parser import Parser
 
+    note = "" if OPTIMIZED else " (compiled without optimisation)"
     parser = Parser(prog="triune", description="Run NPU programs without the board.")
-    parser.add_argument("--version", action="version", version=f"triune {__version__}")
+    parser.add_argument("--version", action="version", version=f"triune {__version__}{note}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for name in (command,) if command in COMMANDS else COMMANDS:
         import_module(f"triune.cli.{name}").add(commands)

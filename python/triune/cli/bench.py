@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -73,9 +74,15 @@ def _peers(text: str) -> list[str]:
 
 def _run(options: argparse.Namespace) -> int:
     from triune import Session
+    from triune._native import OPTIMIZED
     from triune.cli.inspect import shapes_of
 
     require(options.model, MODEL, "bench")
+    if not OPTIMIZED:
+        print(
+            "triune: compiled without optimisation, so that times say nothing; make build compiles for speed",
+            file=sys.stderr,
+        )
     rows: list[dict[str, Any]] = []
     with Progress(verbose=options.verbose) as progress:
         for threads in options.threads:
