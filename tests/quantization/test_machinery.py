@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import warnings
 from functools import partial
@@ -20,7 +21,7 @@ from quantization_networks import SIZE, Builder, close_classifier, samples, segm
 import triune
 from triune import errors
 from triune.cli import main
-from triune.quantization._agreement import agreements
+from triune.quantization._agreement import Agreement, agreements
 from triune.quantization._check import check_outputs
 from triune.quantization._equalize import channels_of, curves_of, equalize_layers, peaks_of
 from triune.quantization._grams import round_together
@@ -699,7 +700,8 @@ def test_other_answers_are_told_with_what_helps(tmp_path: Path, capsys: pytest.C
         result = triune.quantize(model, calibration=held, output=tmp_path / "q.onnx")
     assert result.warnings == tuple(str(each.message) for each in told)
     (text,) = result.warnings
-    assert "on 8 samples), less than 98%: --mixed" in text
+    assert "on 8 samples; of others " in text
+    assert "with 95 % confidence), less than 98%: --mixed" in text
     assert "--act s16" in text
     with pytest.warns(errors.QuantizationWarning, match="best classes are those of float") as told:
         triune.compile(model, calibration=held, output=tmp_path / "package")
@@ -724,6 +726,21 @@ def test_answers_that_agree() -> None:
     # An image, and numbers that are no scores.
     assert found([np.zeros((1, 3, 4, 4), np.float32)], [np.ones((1, 3, 4, 4), np.float32)]) == []
     assert found([np.zeros((1, 5), np.int64)], [np.ones((1, 5), np.int64)]) == []
+
+
+@pytest.mark.parametrize("of", [1, 8, 300])
+def test_what_some_answers_say_of_all(of: int) -> None:
+    """At the limits of the share, so many or more, or so many or fewer, come in one case of forty."""
+
+    def chance(counts: range, share: float) -> float:
+        return sum(math.comb(of, count) * share**count * (1 - share) ** (of - count) for count in counts)
+
+    for same in sorted({0, of // 3, of - 1, of}):
+        low, high = Agreement("y", "best classes", same, of).limits
+        assert 0 <= low <= same / of <= high <= 1
+        assert low == 0 if same == 0 else chance(range(same, of + 1), low) == pytest.approx(0.025)
+        assert high == 1 if same == of else chance(range(same + 1), high) == pytest.approx(0.025)
+    assert Agreement("y", "boxes", 0, 0).limits == (0, 1)
 
 
 def test_boxes_that_agree() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,9 @@ __all__ = ["Agreement", "agreements", "scores_classes"]
 
 _SCORE = 0.25
 """Of boxes that count."""
+
+_DOUBT = 0.05
+"""How likely the share among all inputs is outside what is said of it."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,31 @@ class Agreement:
     def share(self) -> float:
         """The part that is the same; 1 where there are none."""
         return self.same / self.of if self.of else 1.0
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Between which shares the one among all inputs is, with 95 % confidence (after Clopper and Pearson, 1934).
+
+        As if each answer were drawn by itself, which boxes of one picture are not: for these it is wider.
+        """
+        least = _share_with(self.same, self.of, _DOUBT / 2) if self.same else 0.0
+        most = _share_with(self.same + 1, self.of, 1 - _DOUBT / 2) if self.same < self.of else 1.0
+        return least, most
+
+
+def _share_with(least: int, of: int, chance: float) -> float:
+    """Return the share at which `least` of `of` or more agree with this chance."""
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        share = (low + high) / 2
+        fewer = sum(math.exp(_log_chance(count, of, share)) for count in range(least))
+        low, high = (share, high) if 1 - fewer < chance else (low, share)
+    return (low + high) / 2
+
+
+def _log_chance(count: int, of: int, share: float) -> float:
+    ways = math.lgamma(of + 1) - math.lgamma(count + 1) - math.lgamma(of - count + 1)
+    return ways + count * math.log(share) + (of - count) * math.log1p(-share)
 
 
 def agreements(

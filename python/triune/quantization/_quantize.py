@@ -476,8 +476,8 @@ class _Work:
         spoiled = {check.name for check in checks if check.fault}
         seen = f"{len(self._shown)} samples" + ("" if self.held_out else " that the ranges come from")
         return [
-            f"output {each.output!r}: {each.same} of {each.of} {each.what} are those of float ({each.share:.1%}, on {seen}), "
-            f"less than {_AGREEING:.0%}: {self._finer()}"
+            f"output {each.output!r}: {each.same} of {each.of} {each.what} are those of float ({each.share:.1%}, on {seen}"
+            f"{_others(each) if self.held_out else ''}), less than {_AGREEING:.0%}: {self._finer()}"
             for each in self._agreements
             if each.share < _AGREEING and spoiled.isdisjoint(each.output.split(","))
         ]
@@ -522,6 +522,12 @@ class _Work:
         count = self.count + self.held_out
         more = "" if count >= _FEW else f"give more samples than {count}, or "
         return f"{more}let the layers that hurt most stay in float: --mixed (mixed='float' in Python)"
+
+
+def _others(found: Agreement) -> str:
+    """Say what an agreement on some samples means for others."""
+    least, most = found.limits
+    return f"; of others {least:.1%} to {most:.1%}, with 95 % confidence"
 
 
 def few(count: int) -> tuple[str, ...]:
