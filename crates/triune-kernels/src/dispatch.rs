@@ -21,6 +21,11 @@ impl Level {
         self.0
     }
 
+    /// Whether there are 32 vector registers.
+    pub(crate) fn has_many_registers(self) -> bool {
+        matches!(self.0, Isa::Avx512 | Isa::Avx512Vnni | Isa::Amx | Isa::Neon | Isa::NeonDot)
+    }
+
     /// Whether 512-bit registers may be used.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn is_512(self) -> bool {

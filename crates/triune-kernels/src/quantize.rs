@@ -62,11 +62,31 @@ pub fn quantize_by(
     out_map: Nhwc,
     pool: &Pool,
 ) -> Result<(), Error> {
-    let (level, steps) = (Level::new(isa), steps(q)?);
-    parallel::elementwise(pool, x, in_map, y, out_map, &|x, y| match rounding {
-        Rounding::HalfToEven => quantize_run(level, scale, steps, x, y),
-        Rounding::HalfAwayFromZero => quantize_away_run(level, 1.0 / scale, steps, x, y),
-    })
+    let (level, quantizer) = (Level::new(isa), Quantizer::new(scale, q, rounding)?);
+    parallel::elementwise(pool, x, in_map, y, out_map, &|x, y| quantizer.run(level, x, y))
+}
+
+/// What makes bytes of a run of reals.
+#[derive(Clone, Copy)]
+pub(crate) struct Quantizer {
+    scale: f32,
+    steps: Steps,
+    rounding: Rounding,
+}
+
+impl Quantizer {
+    /// Of any scale. Errors: a zero point outside of its type.
+    pub(crate) fn new(scale: f32, q: Q8, rounding: Rounding) -> Result<Self, Error> {
+        Ok(Self { scale, steps: steps(q)?, rounding })
+    }
+
+    /// As [`quantize_by`].
+    pub(crate) fn run(&self, level: Level, x: &[f32], y: &mut [u8]) {
+        match self.rounding {
+            Rounding::HalfToEven => quantize_run(level, self.scale, self.steps, x, y),
+            Rounding::HalfAwayFromZero => quantize_away_run(level, 1.0 / self.scale, self.steps, x, y),
+        }
+    }
 }
 
 multiversion! {

@@ -119,7 +119,7 @@ impl Reduction {
         let one_axis = self.axes[..RANK - 1].iter().all(|axis| axis.0 == 1) && self.kept.outer(1) == 1;
         let step = usize::try_from(step).ok().filter(|&step| step >= len)?;
         let rows =
-            one_axis && stride == 1 && out_step == 1 && (4..=SHORT).contains(&len) && self.kept.inner() > 1;
+            one_axis && stride == 1 && out_step == 1 && (2..=SHORT).contains(&len) && self.kept.inner() > 1;
         rows.then_some((self.kept.inner(), len, step))
     }
 

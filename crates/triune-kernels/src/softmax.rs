@@ -229,8 +229,17 @@ multiversion! {
     }
 }
 
+fn scale(level: Level, y: &mut [f32], factor: f32) {
+    #[cfg(target_arch = "x86_64")]
+    if level.is_512() && y.len() <= SPAN {
+        // SAFETY: the level vouches for the features.
+        return unsafe { unary_x86::scale(y, factor) };
+    }
+    scale_any(level, y, factor);
+}
+
 multiversion! {
-    fn scale(y: &mut [f32], factor: f32) {
+    fn scale_any(y: &mut [f32], factor: f32) {
         for part in spans(y.len(), 1) {
             for y in &mut y[part] {
                 *y *= factor;

@@ -101,8 +101,8 @@ impl Group {
 
     /// How many columns lie between neighbouring pixels, which share elements of rows of a few taps then; 0 where they do not.
     #[inline]
-    pub(super) fn apart(&self) -> usize {
-        apart(self.each, self.columns, self.input_step, self.column_step)
+    pub(super) fn apart(&self, level: Level) -> usize {
+        apart(level, self.each, self.columns, self.input_step, self.column_step)
     }
 
     /// Computes `pixels` pixels, at most [`MAX_PIXELS`], or [`MAX_SHARING`] that share elements.
@@ -110,18 +110,19 @@ impl Group {
     /// # Safety
     /// Pixels, taps and channels can be read and written as the fields say, by this thread alone.
     unsafe fn run(&self, level: Level, pixels: usize) {
-        debug_assert!(pixels <= if self.apart() > 0 { MAX_SHARING } else { MAX_PIXELS });
+        let apart = self.apart(level);
+        debug_assert!(pixels <= if apart > 0 { MAX_SHARING } else { MAX_PIXELS });
         // SAFETY: as promised by the caller; the level vouches for the instruction set.
         unsafe {
             match level.isa() {
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx512 | Isa::Avx512Vnni | Isa::Amx => {
-                    super::fdepthwise_simd::pixels_avx512(pixels, self);
+                    super::fdepthwise_simd::pixels_avx512(pixels, apart, self);
                 }
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => super::fdepthwise_simd::pixels_avx2(pixels, self),
+                Isa::Avx2 => super::fdepthwise_simd::pixels_avx2(pixels, apart, self),
                 #[cfg(target_arch = "aarch64")]
-                Isa::Neon | Isa::NeonDot => super::fdepthwise_simd::pixels_neon(pixels, self),
+                Isa::Neon | Isa::NeonDot => super::fdepthwise_simd::pixels_neon(pixels, apart, self),
                 _ => self.run_scalar(pixels),
             }
         }
@@ -165,9 +166,10 @@ impl Group {
 
 /// How many columns of taps lie between neighbouring pixels, where a kernel loads each element once for all that see it.
 #[inline]
-fn apart(each: usize, columns: usize, input_step: usize, column_step: usize) -> usize {
+fn apart(level: Level, each: usize, columns: usize, input_step: usize, column_step: usize) -> usize {
     match (each, columns) {
         (1, 3 | 5) if input_step == column_step => 1,
+        (1, 7) if input_step == column_step && level.has_many_registers() => 1,
         (1, 3 | 5) if input_step == 2 * column_step => 2,
         _ => 0,
     }
@@ -290,7 +292,7 @@ impl Row<'_> {
         let weight_line = g.kernel[1] * each * padded;
         let lines = self.taps.len();
         let input_step = g.stride[1] * map.stride_w;
-        let shares = apart(each, g.kernel[1], input_step, column_step) > 0;
+        let shares = apart(self.level, each, g.kernel[1], input_step, column_step) > 0;
         let most = if shares { MAX_SHARING } else { MAX_PIXELS };
         let mut ow = pixels.start;
         while ow < pixels.end {

@@ -23,19 +23,23 @@ use super::fgemm_simd::{mask_256, mask_512};
 macro_rules! depthwise {
     ($name:ident, $channels:ident, $kernel:ident, $features:literal, $lanes:literal, $zero:path, $splat:path, $load:path,
      $store:path, $fma:path, $add:path, $min:path, $max:path, $mask:path, $masked_load:expr, $masked_store:path, $spread:ident,
-     [$([$pixels:literal, $vectors:literal]),*], [$([$slid:literal, $wide:literal]),*]) => {
+     [$([$pixels:literal, $vectors:literal]),*], [$([$slid:literal, $wide:literal]),*], [$($long:literal),*]) => {
         /// # Safety
         /// As `Group::run`, on a machine with the features.
         #[target_feature(enable = $features)]
-        pub(super) unsafe fn $name(pixels: usize, group: &Group) {
+        pub(super) unsafe fn $name(pixels: usize, apart: usize, group: &Group) {
             // SAFETY: passed on; the number of pixels is the one that the kernel is made for.
             unsafe {
-                match (pixels, group.each, group.apart(), group.columns) {
+                match (pixels, group.each, apart, group.columns) {
                     $(
                         ($slid, 1, 1, 3) => $channels::<$slid, $wide, 1, 1, 3>(group),
                         ($slid, 1, 2, 3) => $channels::<$slid, $wide, 1, 2, 3>(group),
                         ($slid, 1, 1, 5) => $channels::<$slid, $wide, 1, 1, 5>(group),
                         ($slid, 1, 2, 5) => $channels::<$slid, $wide, 1, 2, 5>(group),
+                    )*
+                    // Rows of seven and what they see of a vector take half of 32 registers.
+                    $(
+                        ($long, 1, 1, 7) => $channels::<$long, 1, 1, 1, 7>(group),
                     )*
                     $(
                         ($pixels, 1, ..) => $channels::<$pixels, $vectors, 1, 0, 0>(group),
@@ -91,7 +95,7 @@ macro_rules! depthwise {
                     if group.stops() {
                         return;
                     }
-if APART > 0 {
+                    if APART > 0 {
                         let mut factors = [[$zero(); COLUMNS]; VECTORS];
                         for (vector, factors) in factors.iter_mut().enumerate() {
                             for (column, factor) in factors.iter_mut().enumerate() {
@@ -244,7 +248,8 @@ depthwise!(
     _mm512_mask_storeu_ps,
     spread_512,
     [[1, 4], [2, 4], [3, 3], [4, 2], [5, 2], [6, 2]],
-    [[1, 4], [2, 4], [3, 3], [4, 2], [5, 2], [6, 2], [7, 2], [8, 2], [9, 2], [10, 2]]
+    [[1, 4], [2, 4], [3, 3], [4, 2], [5, 2], [6, 2], [7, 2], [8, 2], [9, 2], [10, 2]],
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
 );
 #[cfg(target_arch = "x86_64")]
 depthwise!(
@@ -266,7 +271,8 @@ depthwise!(
     _mm256_maskstore_ps,
     spread_256,
     [[1, 4], [2, 4], [3, 3], [4, 2], [5, 2], [6, 2]],
-    [[1, 4], [2, 4], [3, 3], [4, 2], [5, 2], [6, 1], [7, 1], [8, 1], [9, 1], [10, 1]]
+    [[1, 4], [2, 4], [3, 3], [4, 2], [5, 2], [6, 1], [7, 1], [8, 1], [9, 1], [10, 1]],
+    []
 );
 #[cfg(target_arch = "aarch64")]
 depthwise!(
@@ -288,5 +294,6 @@ depthwise!(
     neon::store_first,
     spread_neon,
     [[1, 8], [2, 8], [3, 6], [4, 4], [5, 4], [6, 4]],
-    [[1, 4], [2, 4], [3, 4], [4, 4], [5, 4], [6, 2], [7, 2], [8, 2], [9, 2], [10, 2]]
+    [[1, 4], [2, 4], [3, 4], [4, 4], [5, 4], [6, 2], [7, 2], [8, 2], [9, 2], [10, 2]],
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
 );

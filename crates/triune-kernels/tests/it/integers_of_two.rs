@@ -113,7 +113,9 @@ fn longest_products() {
 #[test]
 fn normalization() {
     let mut random = Random(2);
-    for (outer, len, inner) in [(1, 1, 1), (3, 17, 1), (2, 5, 4), (1, 300, 3), (0, 2, 2)] {
+    for (outer, len, inner) in
+        [(1, 1, 1), (3, 17, 1), (2, 5, 4), (1, 300, 3), (2, 1025, 1), (1, 600, 2), (0, 2, 2)]
+    {
         for signed in [false, true] {
             let x = random.bytes(outer * len * inner);
             let rows = [random.floats(len), random.floats(len)];
@@ -148,13 +150,11 @@ fn normalization() {
                         spec.output.quantize_by(rounding, real, dtype) as u8
                     })
                     .collect();
-                for pool in pools() {
+                for (isa, pool) in isas().into_iter().flat_map(|isa| pools().map(|pool| (isa, pool))) {
                     let mut y = vec![0; x.len()];
-                    QNorm::new(&spec)
-                        .unwrap()
-                        .run(AxisShape { outer, len, inner }, &x, &mut y, &pool)
-                        .unwrap();
-                    assert_eq!(y, expected);
+                    let norm = QNorm::new(&spec).unwrap();
+                    norm.run(isa, AxisShape { outer, len, inner }, &x, &mut y, &pool).unwrap();
+                    assert_eq!(y, expected, "{isa:?}, {outer}×{len}×{inner}");
                 }
             }
         }

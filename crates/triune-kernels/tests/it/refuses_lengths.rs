@@ -277,8 +277,10 @@ fn axes_and_rows() {
         rounding: EVEN,
     };
     let norm = QNorm::new(&spec).expect("a normalization");
-    exactly([("input", 30), ("output", 30)], |[x, y]| norm.run(shape, &vec![0; x], &mut vec![0; y], &pool()));
-    assert_eq!(norm.run(other, &[0; 40], &mut [0; 40], &pool()), axis);
+    exactly([("input", 30), ("output", 30)], |[x, y]| {
+        norm.run(Isa::best(), shape, &vec![0; x], &mut vec![0; y], &pool())
+    });
+    assert_eq!(norm.run(Isa::best(), other, &[0; 40], &mut [0; 40], &pool()), axis);
     let plain = NormRow { len: 3, epsilon: 1e-3, gamma: None, beta: None };
     exactly([("output", 6)], |[y]| normalize(ISA, plain, &[0.0; 6], &mut vec![0.0; y], &pool()));
     for got in [2, 4] {

@@ -153,11 +153,8 @@ impl Prepare for command::QNorm {
             rounding,
         })
         .map_err(refused("dims"))?;
-        checker.finish(
-            [input],
-            &output,
-            true,
-            plain(move |[input, ..], write, pool| norm.run(shape, input, write, pool)),
-        )
+        let isa = checker.isa;
+        let step = plain(move |[input, ..], write, pool| norm.run(isa, shape, input, write, pool));
+        checker.finish([input], &output, true, step)
     }
 }
