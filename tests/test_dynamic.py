@@ -301,3 +301,20 @@ def test_fusion_does_not_matter(detector: Path) -> None:
     network.bind([image], [None, None, None])
     network.forward()
     _alike([network.output(index) for index in range(3)], _expected(detector, {"image": image}))
+
+
+@pytest.mark.parametrize("rows", [2, "n"])
+def test_outputs_that_the_file_gives_no_type_have_that_of_what_makes_them(rows: int | str) -> None:
+    graph = helper.make_graph(
+        [helper.make_node("ArgMax", ["x"], ["place"], axis=1)],
+        "untyped",
+        [helper.make_tensor_value_info("x", F32, [rows, 3])],
+        [helper.make_empty_tensor_value_info("place")],
+    )
+    session = triune.Session(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9))
+    (output,) = session.outputs
+    assert output.dtype == "int64"
+    assert output.shape == ((2, 1) if rows == 2 else ("...",))
+    (made,) = session.run(None, {"x": np.eye(2, 3, dtype=np.float32)})
+    assert made.dtype == output.dtype
+    assert made.tolist() == [[0], [1]]

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use bytes::Bytes;
 use triune_device::Library;
 pub use triune_graph::format::{Metadata, ReadOptions as ModelOptions};
-use triune_graph::{Constant, DefaultInput, Dim, Graph, ValueId, ValueKind, format::Source};
+use triune_graph::{Constant, DefaultInput, Dim, Graph, ValueId, ValueKind, format::Source, infer::infer};
 use triune_tensor::{DType, Shape, memory::Room};
 
 use crate::Error;
@@ -98,15 +98,18 @@ impl Model {
         metadata: Metadata,
         library: Arc<Library>,
     ) -> Arc<Self> {
+        let inferred = inferred(&graph, default_shapes.as_deref());
         let info = |ids: &[ValueId]| {
             ids.iter()
                 .map(|&id| {
-                    let value = graph.value(id);
+                    let (value, found) = (graph.value(id), inferred.as_ref().map(|graph| graph.value(id)));
+                    let found_shape =
+                        found.filter(|_| default_shapes.is_some()).and_then(|found| found.shape.as_ref());
                     ValueInfo {
                         name: value.name.clone(),
                         kind: value.kind,
-                        dtype: value.dtype.unwrap_or(DType::F32),
-                        dims: value.shape.clone().unwrap_or_else(ValueInfo::any),
+                        dtype: value.dtype.or_else(|| found?.dtype).unwrap_or(DType::F32),
+                        dims: value.shape.as_ref().or(found_shape).cloned().unwrap_or_else(ValueInfo::any),
                     }
                 })
                 .collect()
@@ -165,7 +168,6 @@ impl Model {
         &self.library
     }
 
-    /// Refuses results of other element types than the file declares for its outputs.
     /// Refuses another number of values than of inputs.
     pub(crate) fn check_count(&self, what: &str, got: usize) -> Result<(), Error> {
         let expected = self.inputs().len();
@@ -175,6 +177,7 @@ impl Model {
         Err(Error::Operand { what: what.into(), expected: expected.to_string(), got: got.to_string() })
     }
 
+    /// Refuses results of other element types than the file declares for its outputs.
     pub(crate) fn check_results(&self, dtypes: impl Iterator<Item = Option<DType>>) -> Result<(), Error> {
         for (&id, made) in self.graph.outputs.iter().zip(dtypes) {
             let value = self.graph.value(id);
@@ -200,6 +203,28 @@ impl Model {
         graph.bind(&named)?;
         Ok(graph)
     }
+}
+
+/// The graph with types where the file gives an output none, as far as they follow from those of the inputs; open extents are 1 for
+/// that, and the extents that come of it mean nothing.
+fn inferred(graph: &Graph, shapes: Option<&[Shape]>) -> Option<Graph> {
+    if graph.outputs.iter().all(|&id| graph.value(id).dtype.is_some()) {
+        return None;
+    }
+    let one = |dim: &Dim| if let Dim::Fixed(extent) = dim { *extent } else { 1 };
+    let mut known = graph.clone();
+    let mut named: Vec<(&str, Vec<usize>)> = Vec::new();
+    for (index, &id) in graph.inputs.iter().enumerate() {
+        let value = graph.value(id);
+        if !value.kind.is_tensor() {
+            continue;
+        }
+        let declared = || Some(value.shape.as_ref()?.iter().map(one).collect());
+        named.push((&value.name, shapes.map_or_else(declared, |shapes| Some(shapes.get(index)?.to_vec()))?));
+    }
+    let named: Vec<(&str, &[usize])> = named.iter().map(|(name, dims)| (*name, &**dims)).collect();
+    known.bind(&named).and_then(|()| infer(&mut known)).ok()?;
+    Some(known)
 }
 
 /// The inputs' shapes, unless an extent is open.

@@ -143,7 +143,7 @@ fn planes_become_feature_maps_for_who_reads_them() {
         (vec![exp(), add()], false, "copy copy funary fbinary"),
         (vec![softmax()], false, "copy copy fsoftmax"),
         // Who reads it in between wants rows, and there they stay.
-        (vec![softmax(), pool()], false, "copy copy fsoftmax copy gpool"),
+        (vec![softmax(), pool()], false, "copy copy fsoftmax gpool"),
         (vec![pool()], true, "copy copy gpool"),
         // A window slides over planes as well.
         (vec![window()], false, "copy copy pool"),

@@ -29,8 +29,8 @@ pub(super) fn as_pool(rewriter: &mut Rewriter<'_>, index: usize) {
         make.node(Op::Transpose(Transpose { perm }), vec![Some(at)], to);
         at = to;
     }
-    let to = make.value("rows", &[images, channels, elements, 1]);
-    make.reshape(at, to, &[images, channels, elements, 1]);
+    let to = make.value("rows", &[images, channels, 1, elements]);
+    make.reshape(at, to, &[images, channels, 1, elements]);
     let pooled = make.value("pooled", &[images, channels, 1, 1]);
     make.node(Op::GlobalPool(pool), vec![Some(to)], pooled);
     let Some(result) = make.rewriter.value(output).fixed_shape() else { return };

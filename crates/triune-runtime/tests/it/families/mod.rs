@@ -66,7 +66,9 @@ fn link(index: usize, count: usize) -> String {
 }
 
 fn chain(count: usize) -> Vec<u8> {
-    model((0..count).map(|i| node("Relu", &[&link(i, count)], &[&link(i + 1, count)], &[])).collect()).bytes()
+    let nodes = (0..count).map(|i| node("Relu", &[&link(i, count)], &[&link(i + 1, count)], &[]));
+    // As files have it: types that are not said are looked for.
+    Model { outputs: vec![value("y", &DIMS)], ..model(nodes.collect()) }.bytes()
 }
 
 fn functions(count: usize) -> Vec<u8> {
