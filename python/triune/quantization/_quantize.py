@@ -72,7 +72,7 @@ class QuantizationOptions:
     bias_correction: bool = True
     equalize: bool = True
     mixed: str | None = None
-    bound: float = 36.0
+    bound: float = 34.0
     float_from: Sequence[str] | None = None
     keep_float: Sequence[str] = ()
     outputs: Sequence[str] = ()
@@ -142,7 +142,7 @@ def quantize(
     bias_correction: bool = True,
     equalize: bool = True,
     mixed: str | None = None,
-    bound: float = 36.0,
+    bound: float = 34.0,
     float_from: Sequence[str] | None = None,
     keep_float: Sequence[str] = (),
     outputs: Sequence[str] = (),
