@@ -7,6 +7,7 @@ use crate::arch::transpose;
 use crate::cancel::spans;
 use crate::dispatch::{Level, multiversion};
 use crate::eltwise::GROUP;
+use crate::eltwise::apart;
 use crate::parallel::{self, Shared};
 use crate::strided::{Nest, RANK};
 use crate::{Error, Isa, Pool};
@@ -703,6 +704,24 @@ pub(crate) fn turn_tile<T: Copy>(level: Level, rows: &[T], step: usize, columns:
 #[repr(align(64))]
 #[derive(Clone, Copy)]
 pub(crate) struct Lines<T>(pub(crate) [[T; TILE]; TILE]);
+
+impl<T: Copy> Lines<T> {
+    /// Lines joined by halves until one is left, each element with those of its column.
+    #[inline(always)]
+    pub(crate) fn halved(&mut self, join: impl Fn(T, T) -> T) -> &[T; TILE] {
+        const { assert!(TILE == 16) };
+        for width in [8, 4, 2, 1] {
+            let (low, high) = self.0.split_at_mut(width);
+            for (low, high) in low.iter_mut().zip(&*high) {
+                for (a, &b) in low.iter_mut().zip(high) {
+                    *a = join(*a, b);
+                }
+                apart();
+            }
+        }
+        &self.0[0]
+    }
+}
 
 /// The first `count` elements of [`TILE`] rows that lie `step` apart, as columns; what the other columns hold is left open. [`TILE`]
 /// elements of each row can be read.

@@ -214,6 +214,22 @@ pub(crate) fn apart() {
     std::hint::black_box(());
 }
 
+/// Partial results, joined by halves until one is left.
+#[inline(always)]
+pub(crate) fn halved<S: Copy>(mut lanes: [S; GROUP], join: impl Fn(S, S) -> S) -> S {
+    // Each width a constant, for which the loop becomes vectors.
+    macro_rules! halve {
+        ($($width:literal),*) => {$(
+            for lane in 0..$width {
+                lanes[lane] = join(lanes[lane], lanes[lane + $width]);
+            }
+        )*};
+    }
+    const { assert!(GROUP == 16) };
+    halve!(8, 4, 2, 1);
+    lanes[0]
+}
+
 /// Elements of an operand from `first` on, each or one repeated, by step: copies, which no output that is written can be.
 #[inline(always)]
 pub(crate) fn group<A: Copy, const STEP: usize>(x: &[A], first: usize) -> [A; GROUP] {

@@ -4,6 +4,7 @@
 
 use crate::cancel::spans;
 use crate::dispatch::{Level, multiversion};
+use crate::eltwise::halved;
 use crate::parallel::{self, GRAIN, Shared};
 use crate::{Error, Isa, Pool};
 
@@ -55,15 +56,8 @@ pub fn normalize(isa: Isa, row: NormRow<'_>, x: &[f32], y: &mut [f32], pool: &Po
 
 /// The mean of partial sums of so many elements.
 #[inline(always)]
-fn mean(mut lanes: [f64; LANES], count: usize) -> f32 {
-    let mut width = LANES;
-    while width > 1 {
-        width /= 2;
-        for lane in 0..width {
-            lanes[lane] += lanes[lane + width];
-        }
-    }
-    (lanes[0] / count as f64) as f32
+fn mean(lanes: [f64; LANES], count: usize) -> f32 {
+    (halved(lanes, |a, b| a + b) / count as f64) as f32
 }
 
 /// Adds elements, changed by `f`, to partial sums.

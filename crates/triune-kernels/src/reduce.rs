@@ -14,7 +14,7 @@ use triune_tensor::function::ReduceKind;
 use crate::cancel::{Pace, spans};
 use crate::copy::{Lines, TILE, turn_columns, turn_tile};
 use crate::dispatch::{Level, multiversion};
-use crate::eltwise::apart;
+use crate::eltwise::{apart, halved};
 use crate::parallel::{self, GRAIN, Shared};
 use crate::strided::{Nest, RANK};
 use crate::{Error, Isa, Pool};
@@ -487,7 +487,7 @@ multiversion! {
                 }
             }
         });
-        fold.finish(joined(fold, lanes))
+        fold.finish(halved(lanes, |a, b| fold.join(a, b)))
     }
 }
 
@@ -534,46 +534,20 @@ multiversion! {
             } else {
                 sums.0 = [[fold.start(); TILE]; LANES];
             }
-            let sums = &mut sums.0;
             if rest > 0 {
                 turn_columns(machine, &x[whole * LANES..], step, rest, &mut columns);
-                for (sums, column) in sums.iter_mut().zip(&columns.0[..rest]) {
+                for (sums, column) in sums.0.iter_mut().zip(&columns.0[..rest]) {
                     for (sum, &x) in sums.iter_mut().zip(column) {
                         *sum = fold.step(*sum, x);
                     }
                     apart();
                 }
             }
-            for width in [8, 4, 2, 1] {
-                let (low, high) = sums.split_at_mut(width);
-                for (low, high) in low.iter_mut().zip(&*high) {
-                    for (a, &b) in low.iter_mut().zip(high) {
-                        *a = fold.join(*a, b);
-                    }
-                    apart();
-                }
-            }
-            for (out, &sum) in out.iter_mut().zip(&sums[0]) {
+            for (out, &sum) in out.iter_mut().zip(sums.halved(|a, b| fold.join(a, b))) {
                 *out = fold.finish(sum);
             }
         }
     }
-}
-
-/// Partial results, halved until one is left.
-#[inline(always)]
-fn joined<T: Reducible, F: Fold<T>>(fold: F, mut lanes: [F::Sum; LANES]) -> F::Sum {
-    // Each width a constant, for which the loop becomes vectors.
-    macro_rules! halve {
-        ($($width:literal),*) => {$(
-            for lane in 0..$width {
-                lanes[lane] = fold.join(lanes[lane], lanes[lane + $width]);
-            }
-        )*};
-    }
-    const { assert!(LANES == 16) };
-    halve!(8, 4, 2, 1);
-    lanes[0]
 }
 
 multiversion! {

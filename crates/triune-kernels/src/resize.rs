@@ -314,6 +314,15 @@ fn repeat<T: Copy, const TIMES: usize>(x: &[T], y: &mut [T]) {
     }
 }
 
+/// Between the four neighbours above and below, left and right: across first, then down.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
+fn blend([a, b, c, d]: [f32; 4], across: f32, down: f32) -> f32 {
+    let above = across.mul_add(b - a, a);
+    let below = across.mul_add(d - c, c);
+    down.mul_add(below - above, above)
+}
+
 multiversion! {
     fn linear_row(columns: &[Tap], weight: f32, low: &[f32], high: &[f32], map: Nhwc, y: &mut [f32], stride: usize) {
         macro_rules! few {
@@ -324,9 +333,8 @@ multiversion! {
                     let (a, b) = (&low[left..][..$channels], &low[right..][..$channels]);
                     let (c, d) = (&high[left..][..$channels], &high[right..][..$channels]);
                     for channel in 0..$channels {
-                        let above = tap.weight.mul_add(b[channel] - a[channel], a[channel]);
-                        let below = tap.weight.mul_add(d[channel] - c[channel], c[channel]);
-                        y[channel] = weight.mul_add(below - above, above);
+                        let seen = [a[channel], b[channel], c[channel], d[channel]];
+                        y[channel] = blend(seen, tap.weight, weight);
                     }
                 }
             };
@@ -334,10 +342,7 @@ multiversion! {
         match map.c {
             1 if map.stride_w == 1 && stride == 1 => {
                 for (y, tap) in y.iter_mut().zip(columns) {
-                    let (a, b, c, d) = (low[tap.low], low[tap.high], high[tap.low], high[tap.high]);
-                    let above = tap.weight.mul_add(b - a, a);
-                    let below = tap.weight.mul_add(d - c, c);
-                    *y = weight.mul_add(below - above, above);
+                    *y = blend([low[tap.low], low[tap.high], high[tap.low], high[tap.high]], tap.weight, weight);
                 }
             }
             1 => few!(1),

@@ -5,8 +5,9 @@
 use triune_tensor::function::math as exact;
 
 use crate::cancel::{SPAN, spans};
+use crate::copy::{Lines, TILE};
 use crate::dispatch::{Level, multiversion};
-use crate::eltwise::apart;
+use crate::eltwise::halved;
 use crate::parallel::{self, GRAIN, Shared};
 use crate::{Error, Isa, Pool, Q8, math, tables};
 #[cfg(target_arch = "x86_64")]
@@ -34,26 +35,10 @@ impl AxisShape {
 
 /// Partial sums of every reduction: element i goes to sum i mod `LANES`, then the sums are added pairwise. The order is
 /// the same for every layout, instruction set and thread count.
-const LANES: usize = 16;
+const LANES: usize = TILE;
 
 /// Columns that are reduced side by side when the axis is not innermost.
-const COLUMNS: usize = 16;
-
-/// Lanes joined by halves until one is left.
-#[inline(always)]
-fn halved(mut lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32) -> f32 {
-    // Each width a constant, for which the loop becomes vectors.
-    macro_rules! halve {
-        ($($width:literal)*) => {$(
-            for lane in 0..$width {
-                lanes[lane] = join(lanes[lane], lanes[lane + $width]);
-            }
-        )*};
-    }
-    const { assert!(LANES == 16) };
-    halve!(8 4 2 1);
-    lanes[0]
-}
+const COLUMNS: usize = TILE;
 
 #[inline(always)]
 fn tree(lanes: [f32; LANES]) -> f32 {
@@ -272,12 +257,12 @@ fn columns(log: bool, len: usize, inner: usize, first: usize, width: usize, x: &
             }
         }
     }
-    let mut sums = [[0.0; COLUMNS]; LANES];
+    let mut sums = Lines([[0.0; COLUMNS]; LANES]);
     for part in spans(len, COLUMNS) {
         for i in part {
             let at = i * inner + first;
             let (x, y) = (&x[at..][..width], &mut y[at..][..width]);
-            let lane = &mut sums[i % LANES];
+            let lane = &mut sums.0[i % LANES];
             let quickly =
                 (0..width).fold(true, |all, column| all & math::is_middling(x[column] - largest[column]));
             for column in 0..width {
@@ -288,16 +273,7 @@ fn columns(log: bool, len: usize, inner: usize, first: usize, width: usize, x: &
         }
     }
     // As `tree`, of all columns at once.
-    for width in [8, 4, 2, 1] {
-        let (low, high) = sums.split_at_mut(width);
-        for (low, high) in low.iter_mut().zip(high) {
-            for (low, high) in low.iter_mut().zip(high) {
-                *low += *high;
-            }
-            apart();
-        }
-    }
-    let sums = sums[0];
+    let sums = *sums.halved(|a, b| a + b);
     if log {
         let sums = sums.map(logarithm);
         for part in spans(len, COLUMNS) {
