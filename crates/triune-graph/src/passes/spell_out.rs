@@ -10,8 +10,9 @@ use crate::{
     constant::real_bytes,
     infer::infer,
     ops::{
-        AutoPad, Binary, BinaryKind, Cast, Concat, Conv, Expand, Gather, Gemm, GlobalPool, MatMul, Pad,
-        PadMode, Reduce, ReduceKind, Reshape, Slice, SliceRange, Softmax, Transpose, UnaryKind, Where,
+        AutoPad, Binary, BinaryKind, Cast, Concat, Conv, DequantizeLinear, Expand, Gather, Gemm, GlobalPool,
+        MatMul, Pad, PadMode, QuantizeLinear, Reduce, ReduceKind, Reshape, Slice, SliceRange, Softmax,
+        Transpose, UnaryKind, Where,
         infer::{broadcast, resolve_axis},
     },
 };
@@ -538,16 +539,43 @@ impl Site<'_, '_> {
                 (self.emit(BinaryKind::Mul, &[x, inverse]), UnaryKind::RoundHalfAway)
             }
         };
+        if let Some(shared) = self.shared_zero_point(zero_point).filter(|_| dtype.holds_quantized()) {
+            return self.quantize_by_one(quotient, shared, dtype, node);
+        }
         let mut integers = self.emit(round, &[quotient]);
         if let Some(zero_point) = zero_point {
             let zero_point = self.parameter(zero_point, &shape, axis, DType::F32)?;
             integers = self.emit(BinaryKind::Add, &[integers, zero_point]);
+        }
+        if dtype.holds_quantized() {
+            return self.quantize_by_one(integers, 0, dtype, node);
         }
         let clamped = self.emit(UnaryKind::Clip([low, high]), &[integers]);
         let number = self.emit(BinaryKind::Equal, &[quotient, quotient]);
         let lowest = self.scalar(low)?;
         let clamped = self.emit(Op::Where(Where), &[number, clamped, lowest]);
         self.finish(Op::Cast(Cast { to: dtype }), &[clamped], node);
+        Some(())
+    }
+
+    /// The zero point that all elements have, if it is known.
+    fn shared_zero_point(&self, id: Option<ValueId>) -> Option<i64> {
+        let Some(id) = id else { return Some(0) };
+        let all = self.rewriter.value(id).constant.as_ref()?.to_i64()?;
+        let &first = all.first()?;
+        all.iter().all(|&zero_point| zero_point == first).then_some(first)
+    }
+
+    /// A scale of 1 and one zero point, as a quantizer's operands behind the first.
+    fn unit_params(&mut self, zero_point: i64, dtype: DType) -> Option<[ValueId; 2]> {
+        let bytes = &zero_point.to_le_bytes()[..dtype.bytes()];
+        Some([self.scalar(1.0)?, self.constant(Constant::new(dtype, Shape::from([]), bytes.to_vec()))?])
+    }
+
+    /// The last operator: what was divided by its scales rounds, saturates and becomes an integer as in every quantizer.
+    fn quantize_by_one(&mut self, x: ValueId, zero_point: i64, dtype: DType, node: &Node) -> Option<()> {
+        let [scale, zero_point] = self.unit_params(zero_point, dtype)?;
+        self.finish(Op::QuantizeLinear(QuantizeLinear { axis: 0, dtype }), &[x, scale, zero_point], node);
         Some(())
     }
 
@@ -559,13 +587,20 @@ impl Site<'_, '_> {
             return None;
         }
         let shape = self.shape(x)?;
-        let exact = if from.bytes() > 2 { DType::I64 } else { DType::F32 };
-        let mut difference = self.cast(x, from, exact);
-        if let Some(zero_point) = node.inputs.get(2).copied().flatten() {
-            let zero_point = self.parameter(zero_point, &shape, axis, exact)?;
-            difference = self.emit(BinaryKind::Sub, &[difference, zero_point]);
-        }
-        let difference = self.cast(difference, exact, DType::F32);
+        let zero_point = node.inputs.get(2).copied().flatten();
+        let shared = self.shared_zero_point(zero_point).filter(|_| from.holds_quantized());
+        let difference = if let Some(shared) = shared {
+            let [one, zero_point] = self.unit_params(shared, from)?;
+            self.emit(Op::DequantizeLinear(DequantizeLinear { axis: 0 }), &[x, one, zero_point])
+        } else {
+            let exact = if from.bytes() > 2 { DType::I64 } else { DType::F32 };
+            let mut difference = self.cast(x, from, exact);
+            if let Some(zero_point) = zero_point {
+                let zero_point = self.parameter(zero_point, &shape, axis, exact)?;
+                difference = self.emit(BinaryKind::Sub, &[difference, zero_point]);
+            }
+            self.cast(difference, exact, DType::F32)
+        };
         let scale = self.parameter(scale, &shape, axis, DType::F32)?;
         self.finish(BinaryKind::Mul, &[difference, scale], node);
         Some(())
