@@ -1,5 +1,7 @@
 //! Operators with networks of their own: one of two, one again and again, one along axes.
 
+use std::borrow::Cow;
+
 use triune_device::work;
 use triune_graph::{
     Dim, ValueId,
@@ -228,7 +230,8 @@ impl<'a> At<'a> {
                 parts.push(self.slice(*tensor, 0, entry)?);
             }
             let length = lengths.as_ref().map(|lengths| lengths[entry]);
-            let parts: Vec<_> = parts.iter().map(Tensor::view).collect();
+            let parts: Vec<_> =
+                given.iter().zip(&parts).map(|(whole, part)| seen(whole.dtype, part)).collect();
             let results = self.walk(op, staged, &parts, walked - first, length)?;
             let results = results.into_iter().map(|value| match value {
                 Value::Tensor(tensor) => Ok(tensor),
@@ -286,7 +289,12 @@ impl<'a> At<'a> {
             let inputs: Vec<_> = state
                 .iter()
                 .map(Value::view)
-                .chain(elements.iter().map(|element| ValueRef::Tensor(element.view())))
+                .chain(
+                    walked
+                        .iter()
+                        .zip(&elements)
+                        .map(|(whole, part)| ValueRef::Tensor(seen(whole.dtype, part))),
+                )
                 .collect();
             let mut results = self.body(&op.body, staged, &inputs, captures)?;
             collected.add(self, results.split_off(states))?;
@@ -310,17 +318,31 @@ impl<'a> At<'a> {
         Ok(Tensor { shape, bytes, ..part }.into())
     }
 
-    /// What lies at a position of an axis.
-    fn slice(&self, tensor: TensorRef<'_>, axis: usize, index: usize) -> Result<Tensor, Error> {
-        let mut shape = tensor.shape.to_vec();
-        let strip = Strip::of(tensor.dtype, &shape, axis);
-        let strip = strip.filter(|strip| index < strip.extent);
-        let strip = strip
-            .ok_or_else(|| self.wrong(format!("position {index} of axis {axis} of {}", List(&shape))))?;
-        shape.remove(axis);
-        let shape = Shape::new(&shape).ok_or_else(|| self.wrong("too many dimensions"))?;
-        Ok(Tensor { dtype: tensor.dtype, shape, bytes: strip.part(tensor.bytes, index, 1)? })
+    /// What lies at a position of an axis: extents and elements, copied where those lie in pieces.
+    fn slice<'b>(
+        &self,
+        tensor: TensorRef<'b>,
+        axis: usize,
+        index: usize,
+    ) -> Result<(Shape, Cow<'b, [u8]>), Error> {
+        let strip = Strip::of(tensor.dtype, tensor.shape, axis).filter(|strip| index < strip.extent);
+        let strip = strip.ok_or_else(|| {
+            self.wrong(format!("position {index} of axis {axis} of {}", List(tensor.shape)))
+        })?;
+        let mut shape = Shape::new(&tensor.shape[1..]).ok_or_else(|| self.wrong("too many dimensions"))?;
+        shape.dims_mut()[..axis].copy_from_slice(&tensor.shape[..axis]);
+        let bytes = if strip.outer == 1 {
+            Cow::Borrowed(&tensor.bytes[index * strip.inner..][..strip.inner])
+        } else {
+            Cow::Owned(strip.part(tensor.bytes, index, 1)?)
+        };
+        Ok((shape, bytes))
     }
+}
+
+/// A part of a tensor of this type.
+fn seen<'a>(dtype: DType, (shape, bytes): &'a (Shape, Cow<'_, [u8]>)) -> TensorRef<'a> {
+    TensorRef { dtype, shape, bytes }
 }
 
 /// What rounds give, result by result.

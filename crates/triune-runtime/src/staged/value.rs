@@ -213,29 +213,25 @@ impl Strip {
 /// `Err` inside says what does not fit.
 pub(super) fn join(parts: &[Tensor], axis: usize, new: bool) -> Result<Result<Tensor, String>, Error> {
     let Some(first) = parts.first() else { return Ok(Err("there is nothing to join".into())) };
-    let shapes: Vec<Vec<usize>> = parts
-        .iter()
-        .map(|part| {
-            let mut shape = part.shape.to_vec();
-            if new {
-                shape.insert(axis.min(shape.len()), 1);
-            }
-            shape
-        })
-        .collect();
-    let mut whole = shapes[0].clone();
+    let mut whole = first.shape.to_vec();
+    if new {
+        whole.insert(axis.min(whole.len()), 1);
+    }
     if axis >= whole.len() {
         return Ok(Err(format!("axis {axis} of {}", first.shape)));
     }
     whole[axis] = 0;
-    for (part, shape) in parts.iter().zip(&shapes) {
-        let fits = shape.len() == whole.len()
-            && shape.iter().zip(&whole).enumerate().all(|(index, (a, b))| index == axis || a == b);
-        if part.dtype != first.dtype || !fits {
+    for part in parts {
+        let differs = |(index, (a, b)): (usize, (&usize, &usize))| a != b && (new || index != axis);
+        let same_rank = part.shape.rank() == first.shape.rank();
+        if part.dtype != first.dtype
+            || !same_rank
+            || part.shape.iter().zip(&*first.shape).enumerate().any(differs)
+        {
             let (a, b) = (&first.shape, &part.shape);
             return Ok(Err(format!("{} {a} and {} {b} are not alike", first.dtype, part.dtype)));
         }
-        whole[axis] += shape[axis];
+        whole[axis] += if new { 1 } else { part.shape[axis] };
     }
     let Some(shape) = Shape::new(&whole) else { return Ok(Err("too many dimensions".into())) };
     let outer: usize = whole[..axis].iter().product();
