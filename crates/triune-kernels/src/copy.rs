@@ -7,7 +7,6 @@ use crate::arch::transpose;
 use crate::cancel::spans;
 use crate::dispatch::{Level, multiversion};
 use crate::eltwise::GROUP;
-use crate::eltwise::apart;
 use crate::parallel::{self, Shared};
 use crate::strided::{Nest, RANK};
 use crate::{Error, Isa, Pool};
@@ -708,18 +707,16 @@ pub(crate) struct Lines<T>(pub(crate) [[T; TILE]; TILE]);
 impl<T: Copy> Lines<T> {
     /// Lines joined by halves until one is left, each element with those of its column.
     #[inline(always)]
-    pub(crate) fn halved(&mut self, join: impl Fn(T, T) -> T) -> &[T; TILE] {
+    pub(crate) fn halved(&self, join: impl Fn(T, T) -> T) -> [T; TILE] {
         const { assert!(TILE == 16) };
-        for width in [8, 4, 2, 1] {
-            let (low, high) = self.0.split_at_mut(width);
-            for (low, high) in low.iter_mut().zip(&*high) {
-                for (a, &b) in low.iter_mut().zip(high) {
-                    *a = join(*a, b);
-                }
-                apart();
-            }
+        let Self(lines) = self;
+        let mut whole = lines[0];
+        for (column, whole) in whole.iter_mut().enumerate() {
+            let two = |line: usize| join(lines[line][column], lines[line + 8][column]);
+            let four = |line: usize| join(two(line), two(line + 4));
+            *whole = join(join(four(0), four(2)), join(four(1), four(3)));
         }
-        &self.0[0]
+        whole
     }
 }
 

@@ -251,7 +251,14 @@ impl FMatMul {
                 }
             } else {
                 for (row, packed) in packed.chunks_exact_mut(width).enumerate() {
-                    packed[..used].copy_from_slice(&b[row * s.stride_b + first..][..used]);
+                    let row = &b[row * s.stride_b + first..][..used];
+                    // In pieces whose size is known a copy is no call.
+                    let (pieces, rest) = row.as_chunks::<TILE>();
+                    let (to, _) = packed.as_chunks_mut::<TILE>();
+                    to.iter_mut().zip(pieces).for_each(|(to, piece)| *to = *piece);
+                    if !rest.is_empty() {
+                        packed[used - rest.len()..used].copy_from_slice(rest);
+                    }
                 }
             }
         });
@@ -276,11 +283,18 @@ impl FMatMul {
         let splits = if pool.threads() == 1 { 1 } else { splits };
         pool.run(blocks * splits, &|task, _| {
             let (block, split) = (task / splits, task % splits);
-            let mut outputs = [std::ptr::null_mut::<f32>(); MAX_ROWS];
-            let mut pointers = [std::ptr::null::<f32>(); MAX_ROWS];
+            let block_tiles = block * tiles / blocks..(block + 1) * tiles / blocks;
+            let first_of = |tile: usize| tile * s.m / tiles;
+            let first_row = first_of(block_tiles.start);
+            let mut outputs = [std::ptr::null_mut::<f32>(); BLOCK_ROWS];
+            let mut pointers = [std::ptr::null::<f32>(); BLOCK_ROWS];
+            let rows = first_row..first_of(block_tiles.end);
+            for ((pointer, output), row) in pointers.iter_mut().zip(&mut outputs).zip(rows) {
+                *pointer = a.as_ptr().wrapping_add(row * row_step);
+                *output = c.as_ptr().wrapping_add(c_start + row * s.stride_c);
+            }
             let first_panel = split * panels.count() / splits;
-            let block_tiles = tiles.div_ceil(blocks);
-            let weight = s.k.saturating_mul(block_tiles).saturating_mul(TILE_STEPS);
+            let weight = s.k.saturating_mul(block_tiles.len()).saturating_mul(TILE_STEPS);
             for panel in spans((split + 1) * panels.count() / splits - first_panel, weight).flatten() {
                 let panel = first_panel + panel;
                 let (width, used) = (panels.width(panel), panels.used(panel));
@@ -290,28 +304,23 @@ impl FMatMul {
                 if let Some(bias) = bias {
                     bias_row[..used].copy_from_slice(&bias[first_column..][..used]);
                 }
-                let first_tile = block * tiles / blocks;
-                for tile in
-                    spans((block + 1) * tiles / blocks - first_tile, s.k.saturating_mul(TILE_STEPS)).flatten()
-                {
-                    let tile = first_tile + tile;
-                    let rows = tile * s.m / tiles..(tile + 1) * s.m / tiles;
-                    for ((pointer, output), row) in pointers.iter_mut().zip(&mut outputs).zip(rows.clone()) {
-                        *pointer = a.as_ptr().wrapping_add(row * row_step);
-                        *output = c.as_ptr().wrapping_add(c_start + row * s.stride_c);
-                    }
+                for tile in spans(block_tiles.len(), s.k.saturating_mul(TILE_STEPS)).flatten() {
+                    let tile = block_tiles.start + tile;
+                    let rows = first_of(tile) - first_row..first_of(tile + 1) - first_row;
+                    let (pointers, outputs) =
+                        (pointers[rows.clone()].as_ptr(), outputs[rows.clone()].as_ptr());
                     let finish = Finish {
                         bias: bias_row.as_ptr(),
                         residual: std::ptr::null(),
-                        output: outputs.as_ptr(),
-                        ahead: outputs.as_ptr(),
+                        output: outputs,
+                        ahead: outputs,
                         offset: first_column,
                         used,
                         limits: [f32::NEG_INFINITY, f32::INFINITY],
                     };
                     // SAFETY: each row of A holds k floats, the panel k rows of `width`, C's span was checked; tasks
                     // have disjoint rows or columns of C.
-                    unsafe { panels.tile(rows.len(), width, pointers.as_ptr(), 1, s.k, b, &finish) };
+                    unsafe { panels.tile(rows.len(), width, pointers, 1, s.k, b, &finish) };
                 }
             }
         });

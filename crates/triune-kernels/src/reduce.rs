@@ -133,8 +133,7 @@ impl Reduction {
         f: &EachRows<'_, O>,
     ) -> bool {
         let Some((count, len, step)) = self.short_rows() else { return false };
-        let beyond = elements.checked_sub((len / LANES + 1) * LANES);
-        let several = beyond.map_or(0, |last| (last / step + 1).min(count));
+        let several = rows_within(elements, len, step).min(count);
         parallel::ranges(pool, count, GRAIN.div_ceil(len), &|range| {
             for part in spans(range.len(), len) {
                 let (first, end) = (range.start + part.start, range.start + part.end);
@@ -365,15 +364,16 @@ macro_rules! reducible_floats {
 reducible_floats!(f32, f64);
 
 /// How elements are gathered into a result.
-trait Fold<T: Reducible>: Copy + Sync {
+pub(crate) trait Fold<T>: Copy + Sync {
     type Sum: Copy;
+    type Out;
     /// Whether elements may be gathered in any order: a comparison takes longer than loading what is compared, so that several
     /// go on side by side.
     const ANY_ORDER: bool = false;
     fn start(self) -> Self::Sum;
     fn step(self, sum: Self::Sum, x: T) -> Self::Sum;
     fn join(self, a: Self::Sum, b: Self::Sum) -> Self::Sum;
-    fn finish(self, sum: Self::Sum) -> T;
+    fn finish(self, sum: Self::Sum) -> Self::Out;
 }
 
 macro_rules! wide_fold {
@@ -383,6 +383,7 @@ macro_rules! wide_fold {
 
         impl<T: Reducible> Fold<T> for $name {
             type Sum = T::Accumulator;
+            type Out = T;
             #[inline(always)]
             fn start(self) -> T::Accumulator {
                 T::$start
@@ -420,6 +421,7 @@ macro_rules! extreme_fold {
 
         impl<T: Reducible> Fold<T> for $name {
             type Sum = T;
+            type Out = T;
             const ANY_ORDER: bool = true;
             #[inline(always)]
             fn start(self) -> T {
@@ -448,7 +450,7 @@ extreme_fold!(Largest, LOWEST, >);
 
 multiversion! {
     /// One result, from the elements around `x`'s first.
-    fn fold_one[T: Reducible, F: Fold<T>](fold: F, nest: &Reduction, x: &[T]) -> T {
+    fn fold_one[T: Reducible, F: Fold<T, Out = T>](fold: F, nest: &Reduction, x: &[T]) -> T {
         let stride = nest.axes[RANK - 1].1;
         let mut lanes = [fold.start(); LANES];
         nest.runs(1, |at, part| {
@@ -508,34 +510,46 @@ type EachRows<'f, O> = dyn Fn(Rows, &mut [[O; TILE]], &mut [O]) + Sync + 'f;
 /// Elements of rows that are gathered several in a call.
 const SHORT: usize = 256;
 
+/// How many rows of `len` elements that lie `step` apart end, within so many elements, at least as long before their end as
+/// [`fold_rows`] reads on.
+pub(crate) fn rows_within(elements: usize, len: usize, step: usize) -> usize {
+    let last = elements.checked_sub((len / LANES + 1) * LANES);
+    last.map_or(0, |last| last / step.max(1) + 1)
+}
+
 multiversion! {
-    /// Results of blocks of rows of `len` elements that lie `step` apart, at least [`LANES`] elements before the end of `x` each: as
-    /// [`fold_one`]. Whole groups of a row are added up as they lie; their sums, and what is left, become columns of [`TILE`] rows.
-    fn fold_rows[T: Reducible, F: Fold<T>](
-        fold: F, machine: Level, len: usize, step: usize, x: &[T], out: &mut [[T; TILE]],
+    /// Results of blocks of rows of `len` elements that lie `step` apart, within `x` as [`rows_within`] counts them: as
+    /// [`fold_one`]. What becomes columns of [`TILE`] rows are their sums, and of rows shorter than a group the elements.
+    pub(crate) fn fold_rows[T: Copy, F: Fold<T>](
+        fold: F, machine: Level, len: usize, step: usize, x: &[T], out: &mut [[F::Out; TILE]],
     ) {
         let (whole, rest) = (len / LANES, len % LANES);
-        let mut columns = Lines([[T::LOWEST; TILE]; LANES]);
+        let mut columns = Lines([[x[0]; TILE]; LANES]);
+        let mut inside = [false; LANES];
+        inside[..rest].fill(true);
         let (mut rows, mut sums) = (Lines([[fold.start(); LANES]; TILE]), Lines([[fold.start(); TILE]; LANES]));
         for (index, out) in out.iter_mut().enumerate() {
             let x = &x[index * TILE * step..];
             if whole > 0 {
                 for (row, lanes) in rows.0.iter_mut().enumerate() {
+                    let (groups, behind) = x[row * step..][..(whole + 1) * LANES].split_at(whole * LANES);
                     let mut own = [fold.start(); LANES];
-                    for chunk in x[row * step..][..whole * LANES].as_chunks::<LANES>().0 {
-                        for (own, &x) in own.iter_mut().zip(chunk) {
+                    for group in groups.as_chunks::<LANES>().0 {
+                        for (own, &x) in own.iter_mut().zip(group) {
                             *own = fold.step(*own, x);
                         }
                     }
-                    *lanes = own;
+                    apart();
+                    for ((lane, own), (&x, &inside)) in lanes.iter_mut().zip(own).zip(behind.iter().zip(&inside)) {
+                        let next = fold.step(own, x);
+                        *lane = if inside { next } else { own };
+                    }
                     apart();
                 }
                 turn_tile(machine, rows.0.as_flattened(), LANES, sums.0.as_flattened_mut(), TILE);
             } else {
+                turn_columns(machine, x, step, rest, &mut columns);
                 sums.0 = [[fold.start(); TILE]; LANES];
-            }
-            if rest > 0 {
-                turn_columns(machine, &x[whole * LANES..], step, rest, &mut columns);
                 for (sums, column) in sums.0.iter_mut().zip(&columns.0[..rest]) {
                     for (sum, &x) in sums.iter_mut().zip(column) {
                         *sum = fold.step(*sum, x);
@@ -543,7 +557,7 @@ multiversion! {
                     apart();
                 }
             }
-            for (out, &sum) in out.iter_mut().zip(sums.halved(|a, b| fold.join(a, b))) {
+            for (out, sum) in out.iter_mut().zip(sums.halved(|a, b| fold.join(a, b))) {
                 *out = fold.finish(sum);
             }
         }
@@ -552,7 +566,7 @@ multiversion! {
 
 multiversion! {
     /// Neighbouring results, element after element, into every `out_step`-th of `out`.
-    fn fold_block[T: Reducible, F: Fold<T>](
+    fn fold_block[T: Reducible, F: Fold<T, Out = T>](
         fold: F,
         nest: &Reduction,
         x: &[T],
@@ -589,7 +603,14 @@ multiversion! {
     }
 }
 
-fn run<T: Reducible, F: Fold<T>>(isa: Isa, fold: F, nest: &Reduction, x: &[T], out: &mut [T], pool: &Pool) {
+fn run<T: Reducible, F: Fold<T, Out = T>>(
+    isa: Isa,
+    fold: F,
+    nest: &Reduction,
+    x: &[T],
+    out: &mut [T],
+    pool: &Pool,
+) {
     let level = Level::new(isa);
     let shared = Shared::new(out);
     let out_step = nest.kept.inner_strides()[0] as usize;

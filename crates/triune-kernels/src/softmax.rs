@@ -273,7 +273,7 @@ fn columns(log: bool, len: usize, inner: usize, first: usize, width: usize, x: &
         }
     }
     // As `tree`, of all columns at once.
-    let sums = *sums.halved(|a, b| a + b);
+    let sums = sums.halved(|a, b| a + b);
     if log {
         let sums = sums.map(logarithm);
         for part in spans(len, COLUMNS) {

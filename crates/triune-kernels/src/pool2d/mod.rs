@@ -13,6 +13,7 @@ use crate::cancel::{Pace, SPAN, spans};
 use crate::copy::{Lines, TILE, turn_columns};
 use crate::dispatch::{Level, multiversion};
 use crate::parallel::{self, GRAIN, Shared};
+use crate::reduce::{Fold, fold_rows, rows_within};
 use crate::{Error, Nhwc, Pool};
 pub use integers::{PoolQuant, Q16Pool, q8_global_pool, q8_pool, q16_pool};
 
@@ -485,7 +486,8 @@ const SHORT: usize = 256;
 multiversion! {
     /// The results of [`TILE`] planes that lie `step` apart, a tile's side before the end of `x` at least: as [`add_rows`] makes each.
     fn short_planes[R: Reduce](
-        reduce: R, machine: Level, x: &[R::In], step: usize, extents: [usize; 2], out: &mut [R::Out],
+        reduce: R, machine: Level, x: &[R::In], step: usize, extents: [usize; 2], counted: usize,
+        out: &mut [R::Out],
     ) {
         let len = extents[0] * extents[1];
         let mut tile = Lines([[x[0]; TILE]; TILE]);
@@ -509,7 +511,7 @@ multiversion! {
             }
         }
         for (out, sum) in out.iter_mut().zip(sums) {
-            *out = reduce.finish(sum, len);
+            *out = reduce.finish(sum, counted);
         }
     }
 }
@@ -531,6 +533,83 @@ multiversion! {
     }
 }
 
+/// A plane as a row of elements in any order.
+#[derive(Clone, Copy)]
+struct Whole<R> {
+    reduce: R,
+    /// Taps that a mean is divided by.
+    counted: usize,
+}
+
+impl<R: Reduce + Sync> Fold<R::In> for Whole<R> {
+    type Sum = R::Sum;
+    type Out = R::Out;
+    #[inline(always)]
+    fn start(self) -> R::Sum {
+        self.reduce.start()
+    }
+    #[inline(always)]
+    fn step(self, sum: R::Sum, x: R::In) -> R::Sum {
+        self.reduce.add(sum, x)
+    }
+    #[inline(always)]
+    fn join(self, a: R::Sum, b: R::Sum) -> R::Sum {
+        self.reduce.join(a, b)
+    }
+    #[inline(always)]
+    fn finish(self, sum: R::Sum) -> R::Out {
+        self.reduce.finish(sum, self.counted)
+    }
+}
+
+/// One result for each plane, of all its elements.
+fn whole_planes<R: Reduce + Sync>(
+    level: Level,
+    reduce: R,
+    window: &Window,
+    x: &[R::In],
+    y: &mut [R::Out],
+    pool: &Pool,
+) where
+    R::In: Sync,
+    R::Out: Send,
+{
+    let Nhwc { n, h, w: columns, stride_n, .. } = window.map;
+    let len = h * columns;
+    let taps = [0, 1].map(|axis| window.taps(axis, [h, columns][axis], 0));
+    let counted = window.counted::<R>(taps[0], taps[1]);
+    let shared = Shared::new(y);
+    let several = if len <= SHORT { rows_within(x.len(), len, stride_n).min(n) } else { 0 };
+    parallel::ranges(pool, n, GRAIN.div_ceil(len), &|mut range| {
+        while range.start + TILE <= several.min(range.end) {
+            // SAFETY: as below, of so many planes.
+            let out = unsafe { shared.piece(range.start, TILE) };
+            let x = &x[range.start * stride_n..];
+            if R::BY_ROWS {
+                short_planes(level, reduce, level, x, stride_n, [h, columns], counted, out);
+            } else {
+                fold_rows(level, Whole { reduce, counted }, level, len, stride_n, x, out.as_chunks_mut().0);
+            }
+            range.start += TILE;
+        }
+        for plane in range {
+            let x = &x[plane * stride_n..][..len];
+            let sum = if R::BY_PLANES {
+                spans(h, columns).fold(reduce.start(), |sum, rows| {
+                    reduce.add_rows(level, &x[rows.start * columns..rows.end * columns], columns, sum)
+                })
+            } else {
+                let mut sums = [reduce.start(); TOGETHER];
+                spans(len, 1).for_each(|part| add_all(level, reduce, &x[part], &mut sums));
+                sums[1..].iter().fold(sums[0], |sum, &own| reduce.join(sum, own))
+            };
+            // SAFETY: one result of a dense map with one per plane.
+            let out = unsafe { shared.piece(plane, 1) };
+            out[0] = reduce.finish(sum, counted);
+        }
+    });
+}
+
 /// Planes: what lies beside each other are columns, not channels.
 fn planes<R: Reduce + Sync>(
     level: Level,
@@ -545,51 +624,8 @@ fn planes<R: Reduce + Sync>(
     R::Out: Send,
 {
     let Nhwc { n, h, w, .. } = out_map;
-    if R::BY_PLANES && window.is_whole(out_map) {
-        let Nhwc { h, w: columns, stride_n, .. } = window.map;
-        let shared = Shared::new(y);
-        // Planes that end a tile's side before the end, as `short_planes` reads them.
-        let beyond = x.len().checked_sub((h * columns).next_multiple_of(TILE));
-        let several = beyond.map_or(0, |last| (last / stride_n.max(1) + 1).min(n));
-        parallel::ranges(pool, n, GRAIN.div_ceil(h * columns), &|mut range| {
-            while h * columns <= SHORT && range.start + TILE <= several.min(range.end) {
-                // SAFETY: as below, of so many planes.
-                let out = unsafe { shared.piece(range.start, TILE) };
-                short_planes(level, reduce, level, &x[range.start * stride_n..], stride_n, [h, columns], out);
-                range.start += TILE;
-            }
-            for plane in range {
-                let mut sum = reduce.start();
-                for part in spans(h, columns) {
-                    let rows = &x[plane * stride_n + part.start * columns..][..part.len() * columns];
-                    sum = reduce.add_rows(level, rows, columns, sum);
-                }
-                // SAFETY: one result of a dense map with one per plane.
-                let out = unsafe { shared.piece(plane, 1) };
-                out[0] = reduce.finish(sum, h * columns);
-            }
-        });
-        return;
-    }
-    if R::ANY_ORDER && window.is_whole(out_map) {
-        let Nhwc { stride_n, .. } = window.map;
-        let len = window.map.h * window.map.w;
-        let taps = [0, 1].map(|axis| window.taps(axis, [window.map.h, window.map.w][axis], 0));
-        let counted = window.counted::<R>(taps[0], taps[1]);
-        let shared = Shared::new(y);
-        parallel::ranges(pool, n, GRAIN.div_ceil(len), &|range| {
-            for plane in range {
-                let mut sums = [reduce.start(); TOGETHER];
-                for part in spans(len, 1) {
-                    add_all(level, reduce, &x[plane * stride_n..][part], &mut sums);
-                }
-                let sum = sums[1..].iter().fold(sums[0], |sum, &own| reduce.join(sum, own));
-                // SAFETY: one result of a dense map with one per plane.
-                let out = unsafe { shared.piece(plane, 1) };
-                out[0] = reduce.finish(sum, counted);
-            }
-        });
-        return;
+    if (R::BY_PLANES || R::ANY_ORDER) && window.is_whole(out_map) {
+        return whole_planes(level, reduce, window, x, y, pool);
     }
     let taps = window.spec.kernel[0].saturating_mul(window.spec.kernel[1]).saturating_mul(w);
     if taps > SPAN || x.is_empty() {
