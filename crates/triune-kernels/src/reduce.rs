@@ -564,6 +564,28 @@ multiversion! {
     }
 }
 
+/// `N` neighbouring results, of `len` rows.
+#[inline(always)]
+fn down<T: Reducible, F: Fold<T, Out = T>, const N: usize>(
+    fold: F,
+    x: &[T],
+    stride: usize,
+    len: usize,
+    out: &mut [T; N],
+) {
+    let mut own = [fold.start(); N];
+    for part in spans(len, N) {
+        for row in part {
+            for (sum, &x) in own.iter_mut().zip(&x[row * stride..][..N]) {
+                *sum = fold.step(*sum, x);
+            }
+        }
+    }
+    for (out, own) in out.iter_mut().zip(own) {
+        *out = fold.finish(own);
+    }
+}
+
 multiversion! {
     /// Neighbouring results, element after element, into every `out_step`-th of `out`.
     fn fold_block[T: Reducible, F: Fold<T, Out = T>](
@@ -574,8 +596,25 @@ multiversion! {
         out_step: usize,
         results: usize
     ) {
-        let stride = nest.axes[RANK - 1].1;
+        let (len, stride) = nest.axes[RANK - 1];
         let step = nest.kept.inner_strides()[1] as usize;
+        if step == 1 && out_step == 1 && len == nest.count {
+            // One axis goes: so many columns at once stay in registers.
+            let (wide, narrow) = out[..results].as_chunks_mut::<{ 4 * LANES }>();
+            let behind = wide.len() * 4 * LANES;
+            for (chunk, out) in wide.iter_mut().enumerate() {
+                down(fold, &x[chunk * 4 * LANES..], stride, len, out);
+            }
+            let (narrow, rest) = narrow.as_chunks_mut::<LANES>();
+            let last = results - rest.len();
+            for (chunk, out) in narrow.iter_mut().enumerate() {
+                down(fold, &x[behind + chunk * LANES..], stride, len, out);
+            }
+            for (column, out) in rest.as_chunks_mut::<1>().0.iter_mut().enumerate() {
+                down(fold, &x[last + column..], stride, len, out);
+            }
+            return;
+        }
         let mut sums = [fold.start(); BLOCK];
         let sums = &mut sums[..results];
         nest.runs(results, |at, part| {

@@ -275,11 +275,8 @@ impl Lowering<'_> {
         [a, b, c]: [&View; 3],
         output: &View,
     ) -> Result<(), Error> {
-        let (dims, [a_operand, b_operand, c_operand, output_operand]) =
-            self.strided_operands([a, b, c, output])?;
-        let command =
-            FTriple { dims, then, a: a_operand, b: b_operand, c: c_operand, output: output_operand };
-        self.emit(command, &[a, b, c, output]);
+        let (dims, [a, b, c, output], views) = self.strided_operands([a, b, c, output])?;
+        self.emit(FTriple { dims, then, a, b, c, output }, &views.each_ref());
         Ok(())
     }
 
@@ -299,7 +296,8 @@ impl Lowering<'_> {
         }
         let [a_q8, b_q8, y_q8] = [(views[0], a_quant), (views[1], b_quant), (views[2], y_quant)]
             .map(|(view, quant)| q8(view.dtype, quant));
-        let (dims, [a, b, output]) = self.strided_operands(views)?;
+        let (dims, [a, b, output], views) = self.strided_operands(views)?;
+        let views = views.each_ref();
         match op.kind {
             BinaryKind::Add | BinaryKind::Sub => {
                 let less = op.kind == BinaryKind::Sub;
@@ -378,12 +376,11 @@ impl Lowering<'_> {
         output: &View,
         activation: UnaryKind,
     ) -> Result<(), Error> {
-        let (dims, [a_operand, b_operand, output_operand]) = self.strided_operands([a, b, output])?;
         if !triune_kernels::has_float(kind) {
             return Err(Error::unsupported(node, "reals"));
         }
-        let command = FBinary { dims, kind, a: a_operand, b: b_operand, output: output_operand, activation };
-        self.emit(command, &[a, b, output]);
+        let (dims, [a, b, output], views) = self.strided_operands([a, b, output])?;
+        self.emit(FBinary { dims, kind, a, b, output, activation }, &views.each_ref());
         Ok(())
     }
 

@@ -139,12 +139,15 @@ pub(super) fn writes_feature_maps(op: &Op) -> bool {
 }
 
 /// Whether a pool is made plane by plane in less time than with channels brought side by side: of reals, whose kernels take every
-/// column or every other one, and not of windows with so many elements that all columns are read often.
+/// column or every other one, and not of many channels by windows with so many elements that all columns are read often.
 pub(super) fn serves_planes(graph: &Graph, node: &Node, op: &ops::Pool) -> bool {
-    const FEW: usize = 4;
-    let x = node.inputs.first().copied().flatten();
-    let few = op.stride[1] == 2 || op.stride[1] == 1 && op.kernel[0].saturating_mul(op.kernel[1]) <= FEW;
-    few && x.is_some_and(|id| graph.value(id).dtype == Some(DType::F32))
+    const FEW: usize = 9;
+    const FEW_CHANNELS: usize = 16;
+    let Some(x) = node.inputs.first().copied().flatten().map(|id| graph.value(id)) else { return false };
+    let channels = x.fixed_shape().map_or(0, |shape| shape.get(1).copied().unwrap_or(0));
+    let few = op.stride[1] == 2
+        || op.stride[1] == 1 && (channels < FEW_CHANNELS || op.kernel[0].saturating_mul(op.kernel[1]) <= FEW);
+    few && x.dtype == Some(DType::F32)
 }
 
 /// For every value, whether a feature map is made of it.

@@ -534,8 +534,9 @@ impl Lowering<'_> {
     }
 
     fn copy_plain(&mut self, from: &View, to: &View) -> Result<(), Error> {
-        let (dims, strides) = merge_axes::<6>(&[to, from])
-            .ok_or_else(|| Error::Target("a copy over more than six axes".into()))?;
+        let Some((dims, strides)) = merge_axes::<6>(&[to, from]) else {
+            return self.copy_by_parts(from, to);
+        };
         let command = Copy {
             elem_bytes: from.dtype.bytes() as u32,
             dims: extents(dims)?,
@@ -546,6 +547,23 @@ impl Lowering<'_> {
         };
         self.emit(command, &[from, to]);
         Ok(())
+    }
+
+    /// Copies along more axes than a command has: one command for each index of the shortest of them.
+    fn copy_by_parts(&mut self, from: &View, to: &View) -> Result<(), Error> {
+        /// Most commands for it, two axes' together.
+        const MOST: usize = 64;
+        let axes = (0..to.dims.rank()).filter(|&axis| to.dims[axis] > 1);
+        let axis = axes.min_by_key(|&axis| to.dims[axis]).filter(|&axis| to.dims[axis] <= MOST);
+        let axis = axis.ok_or_else(|| {
+            Error::Target(format!(
+                "a copy over more than six axes, of which none has {MOST} elements or fewer ({})",
+                to.dims
+            ))
+        })?;
+        (0..to.dims[axis]).try_for_each(|index| {
+            self.copy_plain(&from.sliced(axis, index, 1, 1), &to.sliced(axis, index, 1, 1))
+        })
     }
 
     /// The address of a view's first element; scratch addresses hold the buffer's index until the plan is made.

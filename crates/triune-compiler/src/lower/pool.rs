@@ -3,13 +3,16 @@
 use triune_device::command::{self, GlobalPool, Quant, Resize};
 use triune_graph::{
     Node, ValueId,
-    ops::{self, AutoPad, ResizeMode},
+    ops::{self, AutoPad, PoolKind, ResizeMode},
 };
 use triune_kernels::ConvGeometry;
 use triune_tensor::{DType, QuantParams, Shape};
 
 use super::{Form, Lowering, conv::window, lowers, operand, result};
 use crate::{Error, view::View};
+
+/// Extents of a window from which on rows and columns are pooled one after the other, where that changes no result.
+const LONG: usize = 5;
 
 lowers! {
     Pool => |to, node, op| to.pool(node, op);
@@ -43,7 +46,41 @@ impl Lowering<'_> {
             Some(planes) => planes,
             None => (self.feature_map(node, x)?, self.place(y, Form::ChannelsLast)?),
         };
-        let [input_quant, output_quant] = self.pooled(node)?;
+        let quants = self.pooled(node)?;
+        if op.kind == PoolKind::Max && input.dtype == DType::F32 && op.kernel[0].min(op.kernel[1]) >= LONG {
+            // The largest of each row, then of those.
+            let [top, left, bottom, right] = op.pad;
+            let across = ops::Pool {
+                kernel: [1, op.kernel[1]],
+                stride: [1, op.stride[1]],
+                dilation: [1, op.dilation[1]],
+                pad: [0, left, 0, right],
+                ..op.clone()
+            };
+            let down = ops::Pool {
+                kernel: [op.kernel[0], 1],
+                stride: [op.stride[0], 1],
+                dilation: [op.dilation[0], 1],
+                pad: [top, 0, bottom, 0],
+                ..op.clone()
+            };
+            let mut dims = output.dims;
+            dims.dims_mut()[2] = input.dims[2];
+            let form = if planes.is_some() { View::dense } else { View::channels_last };
+            let between = form(self.new_scratch(dims, DType::F32), DType::F32, dims);
+            self.emit_pool(&across, &input, &between, quants)?;
+            return self.emit_pool(&down, &between, &output, quants);
+        }
+        self.emit_pool(op, &input, &output, quants)
+    }
+
+    fn emit_pool(
+        &mut self,
+        op: &ops::Pool,
+        input: &View,
+        output: &View,
+        [input_quant, output_quant]: [Quant; 2],
+    ) -> Result<(), Error> {
         let geometry = ConvGeometry {
             kernel: op.kernel,
             stride: op.stride,
@@ -52,8 +89,8 @@ impl Lowering<'_> {
             groups: 1,
         };
         let command = command::Pool {
-            input: self.map(&input)?,
-            output: self.map(&output)?,
+            input: self.map(input)?,
+            output: self.map(output)?,
             window: window(&geometry)?,
             kind: op.kind,
             input_quant,
@@ -61,7 +98,7 @@ impl Lowering<'_> {
             rounding: self.graph.rounding,
             requantize: self.graph.requantize,
         };
-        self.emit(command, &[&input, &output]);
+        self.emit(command, &[input, output]);
         Ok(())
     }
 

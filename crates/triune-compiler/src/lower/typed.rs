@@ -5,7 +5,7 @@ use triune_graph::{
     Node, ValueId,
     ops::{BinaryKind, Cast, UnaryKind},
 };
-use triune_tensor::{DType, Shape};
+use triune_tensor::{DType, MAX_RANK, Shape};
 
 use super::{Form, Lowering, extents, has_contiguous_channels, lowers, operand, result};
 use crate::{
@@ -19,23 +19,98 @@ lowers! {
     Cast => |to, node, op| to.cast(node, *op);
 }
 
+/// How an elementwise command walks: extents, operands, and where those lie.
+type Walk<const N: usize> = ([u32; 6], [Operand; N], [View; N]);
+
+/// Elements that an operand has one behind the other, or one that is repeated, for which a row of them takes no longer than they do.
+const RUN: usize = 16;
+/// Elements that are written out where there are fewer.
+const WRITTEN: usize = 64;
+/// Results from which on a copy of an operand pays.
+const MANY: usize = 2048;
+
+/// Which axes of an operand have to be written out, whether they repeat or not, so that it goes in step with the output; `None` where it
+/// does as it lies, and where nothing would help.
+fn out_of_step(view: &View, output: &View, order: &[usize]) -> Option<[bool; MAX_RANK]> {
+    let elements: usize = output.dims.iter().product();
+    if elements < MANY || view.blocks.is_some() || output.blocks.is_some() {
+        return None;
+    }
+    // Elements from the last one on that a stride leads through, and of the output alone.
+    let run = |views: &[&View]| {
+        let mut wanted: Vec<u64> = Vec::new();
+        let mut count = 1;
+        for &axis in order.iter().rev().filter(|&&axis| output.dims[axis] > 1) {
+            let strides = views.iter().map(|view| view.strides[axis]);
+            if wanted.is_empty() {
+                wanted = strides.collect();
+            } else if !strides.eq(wanted.iter().map(|stride| stride * count as u64)) {
+                break;
+            }
+            count *= output.dims[axis];
+        }
+        (count, wanted)
+    };
+    let (alone, steps) = run(&[output]);
+    let (together, own_steps) = run(&[output, view]);
+    let (&[step], &[_, own_step]) = (steps.as_slice(), own_steps.as_slice()) else { return None };
+    let in_line = own_step == 0 || own_step == view.dtype.bytes() as u64;
+    if step != output.dtype.bytes() as u64 || in_line && (together >= RUN || together == alone) {
+        return None;
+    }
+    let mut axes = [false; MAX_RANK];
+    let mut count = 1;
+    for &axis in order.iter().rev() {
+        if count >= WRITTEN.min(alone) {
+            break;
+        }
+        axes[axis] = true;
+        count *= output.dims[axis];
+    }
+    Some(axes)
+}
+
 impl Lowering<'_> {
-    /// Operands of an elementwise command in as few dimensions as their strides allow; the last is the output.
-    pub(super) fn strided_operands<const N: usize>(
-        &self,
-        views: [&View; N],
-    ) -> Result<([u32; 6], [Operand; N]), Error> {
+    /// Operands of an elementwise command in as few dimensions as their strides allow, and where they lie now; the last is the
+    /// output. An operand that lies in another order, or repeats after a few elements, is copied so that both go in step.
+    pub(super) fn strided_operands<const N: usize>(&mut self, views: [&View; N]) -> Result<Walk<N>, Error> {
+        let output = *views[N - 1];
         // Walk in the output's own order, so that neighbouring axes merge.
-        let order = views[N - 1].physical_order();
-        let permuted = views.map(|view| view.permuted(&order));
-        let (dims, strides) = merge_axes::<6>(&permuted.each_ref())
+        let order = output.physical_order();
+        let mut own = views.map(|view| *view);
+        for view in &mut own[..N - 1] {
+            if let Some(axes) = out_of_step(view, &output, &order) {
+                *view = self.in_step(view, &output, axes)?;
+            }
+        }
+        let merged = |views: &[View; N]| merge_axes::<6>(&views.map(|view| view.permuted(&order)).each_ref());
+        if merged(&own).is_none() {
+            for view in &mut own[..N - 1] {
+                *view = self.in_step(view, &output, [true; MAX_RANK])?;
+            }
+        }
+        let (dims, strides) = merged(&own)
             .ok_or_else(|| Error::Target("an elementwise operator over more than six axes".into()))?;
-        let mut operands =
-            [Operand { addr: self.addr(&permuted[0])?, dtype: DType::F32, strides: [0; 6] }; N];
-        for ((operand, view), strides) in operands.iter_mut().zip(&permuted).zip(strides) {
+        let mut operands = [Operand { addr: self.addr(&output)?, dtype: DType::F32, strides: [0; 6] }; N];
+        for ((operand, view), strides) in operands.iter_mut().zip(&own).zip(strides) {
             *operand = Operand { addr: self.addr(view)?, dtype: view.dtype, strides };
         }
-        Ok((extents(dims)?, operands))
+        Ok((extents(dims)?, operands, own))
+    }
+
+    /// A copy whose axes lie in the order of the output's; of those that repeat the marked ones are written out.
+    fn in_step(&mut self, view: &View, output: &View, axes: [bool; MAX_RANK]) -> Result<View, Error> {
+        let (mut from, mut like) = (*view, *output);
+        for (axis, written) in axes.into_iter().enumerate().take(output.dims.rank()) {
+            if view.strides[axis] == 0 && !written {
+                from.dims.dims_mut()[axis] = 1;
+                like.dims.dims_mut()[axis] = 1;
+            }
+        }
+        let own = like.compact_like(self.new_scratch(from.dims, view.dtype), view.dtype);
+        self.copy(&from, &own)?;
+        own.broadcast(output.dims)
+            .ok_or_else(|| Error::Internal("an operand of other extents than its copy".into()))
     }
 
     /// How a result of these extents should lie that is made of `views`.
@@ -74,9 +149,8 @@ impl Lowering<'_> {
         if !computes || a.dtype.is_half() || a.dtype.is_storage() {
             return Err(Error::unsupported(node, format!("{} operands", a.dtype)));
         }
-        let (dims, [a_operand, b_operand, output_operand]) = self.strided_operands([a, b, output])?;
-        let command = command::Binary { dims, kind, a: a_operand, b: b_operand, output: output_operand };
-        self.emit(command, &[a, b, output]);
+        let (dims, [a, b, output], views) = self.strided_operands([a, b, output])?;
+        self.emit(command::Binary { dims, kind, a, b, output }, &views.each_ref());
         Ok(())
     }
 
@@ -202,8 +276,8 @@ impl Lowering<'_> {
         if to.dims.contains(&0) {
             return Ok(());
         }
-        let (dims, [input, output]) = self.strided_operands([from, to])?;
-        self.emit(Convert { dims, input, output }, &[from, to]);
+        let (dims, [input, output], views) = self.strided_operands([from, to])?;
+        self.emit(Convert { dims, input, output }, &views.each_ref());
         Ok(())
     }
 
@@ -221,10 +295,8 @@ impl Lowering<'_> {
             return Ok(());
         }
         let [condition, a, b] = [views[0], views[1], views[2]];
-        let (dims, [condition_operand, a_operand, b_operand, output]) =
-            self.strided_operands([&condition, &a, &b, &to])?;
-        let command = Select { dims, condition: condition_operand, a: a_operand, b: b_operand, output };
-        self.emit(command, &[&condition, &a, &b, &to]);
+        let (dims, [condition, a, b, output], views) = self.strided_operands([&condition, &a, &b, &to])?;
+        self.emit(Select { dims, condition, a, b, output }, &views.each_ref());
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ mod families;
 mod grown;
 mod hosted;
 mod hosted_values;
+mod in_step;
 mod instances;
 mod many_nodes;
 mod mge_common;
