@@ -59,6 +59,14 @@ def test_more_cores_are_never_slower(package: Path) -> None:
         assert intervals[-1] < intervals[0]
 
 
+def test_a_batch_is_asked_image_by_image(package: Path, tmp_path: Path, found: dict[str, OnCores]) -> None:
+    batch = triune.compile(DIGITS_INT8, target="metis", batch=3, output=tmp_path / "digits")
+    for mode in MODES:
+        of_batch = on_cores(batch, 4, mode=mode)
+        assert of_batch.tasks == found[mode].tasks
+        assert (of_batch.alone, of_batch.abreast) == (found[mode].alone, found[mode].abreast)
+
+
 def test_files_and_table(package: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = {name: tmp_path / f"found.{name}" for name in ("csv", "json", "trace")}
     for mode in MODES:
@@ -113,6 +121,8 @@ def test_wrong_arguments(package: Path) -> None:
         on_cores(package, mode="both")
     with pytest.raises(ArgumentError, match="cores: expected 1 or more, got 0"):
         on_cores(package, 0)
+    with pytest.raises(ArgumentError, match="a network document"):
+        on_cores("net_BY.json")
 
 
 def test_explore_over_cores() -> None:
