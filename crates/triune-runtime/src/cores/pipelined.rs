@@ -52,35 +52,42 @@ impl Costs {
 
     /// Where `stages` stages end of which the slowest takes least, and all together least among such; `None` for more stages than commands.
     fn cut(&self, stages: usize) -> Option<Vec<usize>> {
+        let (slowest, _) = self.least(stages, u64::MAX, u64::max)?;
+        Some(self.least(stages, slowest, u64::saturating_add)?.1)
+    }
+
+    /// What stages of at most `limit` cycles come to at least, joined so, and where they end.
+    fn least(&self, stages: usize, limit: u64, join: fn(u64, u64) -> u64) -> Option<(u64, Vec<usize>)> {
         let count = self.until.len() - 1;
-        // By the number of commands: the slowest stage, all stages together, and where the last one begins.
-        let mut rows: Vec<Vec<Option<(u64, u64, usize)>>> = vec![vec![None; count + 1]];
-        rows[0][0] = Some((0, 0, 0));
+        // By the number of commands: the least, and where the last stage begins.
+        let mut rows: Vec<Vec<Option<(u64, usize)>>> = vec![vec![None; count + 1]];
+        rows[0][0] = Some((0, 0));
         for stage in 1..=stages {
             let before = &rows[stage - 1];
-            let mut row: Vec<Option<(u64, u64, usize)>> = vec![None; count + 1];
+            let mut row: Vec<Option<(u64, usize)>> = vec![None; count + 1];
             for (to, best) in row.iter_mut().enumerate().skip(stage) {
                 for from in (stage - 1..to).rev() {
-                    if best.is_some_and(|(slowest, ..)| self.at_least(from, to) > slowest) {
+                    if self.at_least(from, to) > best.map_or(limit, |(least, _)| least.min(limit)) {
                         break;
                     }
-                    let Some((slowest, all, _)) = before[from] else { continue };
                     let own = self.stage(from, to);
-                    let found = (slowest.max(own), all + own, from);
-                    if best.is_none_or(|best| (found.0, found.1) < (best.0, best.1)) {
-                        *best = Some(found);
+                    let Some((others, _)) = before[from].filter(|_| own <= limit) else { continue };
+                    let all = join(others, own);
+                    if best.is_none_or(|(least, _)| all < least) {
+                        *best = Some((all, from));
                     }
                 }
             }
             rows.push(row);
         }
+        let least = rows[stages][count]?.0;
         let (mut ends, mut to) = (Vec::with_capacity(stages), count);
         for row in rows[1..].iter().rev() {
             ends.push(to);
-            to = row[to]?.2;
+            to = row[to]?.1;
         }
         ends.reverse();
-        (to == 0).then_some(ends)
+        Some((least, ends))
     }
 }
 
@@ -122,6 +129,7 @@ pub(super) fn on(about: &About, stages: u32) -> Result<Option<Shared>, Error> {
             let (cycles, time) = moves.of(bytes)?.send;
             task(Kind::Send, to, cycles, Some(&time));
         }
+        debug_assert_eq!(at - began, costs.stage(from, to), "a stage takes what was searched for");
         if from > 0 {
             let copied = handed[from].own.iter().sum();
             let exchange =
@@ -250,5 +258,55 @@ impl Moves<'_> {
         let found = Move { send: time(0, 1)?, receive: time(1, 0)? };
         self.known.insert(bytes, found);
         Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use triune_testing::Random;
+
+    use super::*;
+
+    /// The slowest stage and all stages together of every way to cut the commands from `from` on.
+    fn ways(costs: &Costs, from: usize, stages: usize) -> Vec<(u64, u64)> {
+        let count = costs.until.len() - 1;
+        if stages == 1 {
+            let own = costs.stage(from, count);
+            return vec![(own, own)];
+        }
+        let cuts = from + 1..=count + 1 - stages;
+        let joined = |to: usize| {
+            let own = costs.stage(from, to);
+            ways(costs, to, stages - 1).into_iter().map(move |(slowest, all)| (slowest.max(own), all + own))
+        };
+        cuts.flat_map(joined).collect()
+    }
+
+    #[test]
+    fn cuts_are_the_best_of_all() {
+        let mut random = Random(29);
+        for _ in 0..2000 {
+            let count = random.between(1, 9);
+            let mut numbers =
+                |most: usize| -> Vec<u64> { (0..=count).map(|_| random.below(most) as u64).collect() };
+            let sums = |each: Vec<u64>| -> Vec<u64> {
+                each.iter().scan(0, |sum, own| Some(std::mem::replace(sum, *sum + own))).collect()
+            };
+            let (far, near) = (numbers(40), numbers(40));
+            let near = near.iter().zip(&far).map(|(near, far)| *near.min(far)).collect();
+            let (mut send, mut receive) = (numbers(20), numbers(20));
+            (send[count], receive[0]) = (0, 0);
+            let (until, until_near, constants) = (sums(far), sums(near), sums(numbers(10)));
+            let room = random.between(0, 3).checked_sub(1).map(|room| 20 * room as u64);
+            let costs = Costs { launch: 5, until, until_near, constants, room, send, receive };
+            let stages = random.between(1, 5);
+            let found = costs.cut(stages).map(|ends| {
+                let mut from = 0;
+                let each = ends.into_iter().map(|to| costs.stage(std::mem::replace(&mut from, to), to));
+                each.fold((0, 0), |(slowest, all), own| (own.max(slowest), all + own))
+            });
+            let best = (stages <= count).then(|| ways(&costs, 0, stages).into_iter().min()).flatten();
+            assert_eq!(found, best);
+        }
     }
 }

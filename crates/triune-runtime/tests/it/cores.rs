@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::{cascades, quantize};
+use triune_compiler::parts::parts;
 use triune_device::{
-    DeviceSpec,
-    command::encode,
+    Command, DeviceSpec,
+    command::{decode, encode},
     timing::{Timeline, TimingOptions},
 };
 use triune_graph::format::onnx;
@@ -13,7 +14,8 @@ use triune_runtime::{
     CompileOptions, DeployOptions, Deployment, Device, Estimate, Program, compile,
     cores::{Axis, Kind, Mode, Shared},
 };
-use triune_testing::{Random, test_data};
+use triune_tensor::{DType, QuantParams};
+use triune_testing::{GraphBuilder, Random, Tensor, test_data};
 
 fn device(name: &str, cores: u32) -> DeviceSpec {
     DeviceSpec { cores, ..DeviceSpec::builtin(name).expect("a built-in device") }
@@ -31,6 +33,16 @@ fn shared(spec: &DeviceSpec, program: &Arc<Program>, mode: Mode, cores: u32) -> 
 
 fn alone(spec: &DeviceSpec, program: &Arc<Program>) -> Timeline {
     Estimate::new(program).expect("commands").timeline(spec, &TimingOptions::default()).expect("a timeline").0
+}
+
+/// A program's first output.
+fn run(spec: &DeviceSpec, program: &Program, input: &[u8]) -> Vec<u8> {
+    let device = Device::new(spec.clone()).expect("a device");
+    let options = DeployOptions::default();
+    let mut deployed = Deployment::new(&device, &Arc::new(program.clone()), &options).expect("deployed");
+    let mut output = vec![0; program.outputs[0].bytes()];
+    deployed.run(&[input], &mut [&mut output]).expect("a run");
+    output
 }
 
 /// What a pipeline's stages take, cut in every way, the slowest of each.
@@ -58,7 +70,7 @@ fn more_cores_are_never_slower() {
                     let what = format!("{network} {} on {cores} cores of {name}", mode.name());
                     assert!(found.interval <= before, "{what}: {} after {before}", found.interval);
                     assert_eq!(found.alone, one, "{what}");
-                    let macs = |program: &Program, commands: &[triune_device::Command]| {
+                    let macs = |program: &Program, commands: &[Command]| {
                         let program = Program { instructions: encode(commands).into(), ..program.clone() };
                         alone(&spec, &Arc::new(program)).macs()
                     };
@@ -115,22 +127,54 @@ fn a_split_computes_the_same() {
         let parts =
             Program { instructions: encode(&found.commands).into(), ..Program::clone(&found.program) };
         let input = random.bytes(program.inputs[0].bytes());
-        let [whole, parts] = [&*program, &parts].map(|program| {
-            let device = Device::new(spec.clone()).expect("a device");
-            let options = DeployOptions::default();
-            let mut deployed =
-                Deployment::new(&device, &Arc::new(program.clone()), &options).expect("deployed");
-            let mut output = vec![0; program.outputs[0].bytes()];
-            deployed.run(&[&input], &mut [&mut output]).expect("a run");
-            output
-        });
-        assert!(whole == parts);
+        assert!(run(&spec, &program, &input) == run(&spec, &parts, &input));
         for each in &found.exchanges {
             again = [again[0] + each.maps_again, again[1] + each.weights_again];
         }
     }
     assert!(again.iter().all(|&bytes| bytes > 0), "halos and weights that several parts read");
     assert!(Axis::ALL.iter().all(|axis| axes.contains(axis)), "both axes are of use");
+}
+
+/// A factor and an addend for each channel go with it, groups with their inputs.
+#[test]
+fn parts_by_channels_have_factors_of_their_own() {
+    let mut spec = device("metis", 4);
+    (spec.name, spec.border.channels) = ("metis-fine".into(), 32);
+    let params = QuantParams { scale: 0.02, zero_point: 3 };
+    let mut random = Random(17);
+    for groups in [1, 8, 96] {
+        let mut builder = GraphBuilder::new();
+        let x = builder.input("x", DType::F32, &[1, 96, 9, 7]);
+        let x = builder.quantize_dequantize(x, params, DType::I8);
+        let weights: Vec<i8> = (0..96 * 96 / groups * 9).map(|_| random.next() as i8).collect();
+        let weights = Tensor::i8(&[96, 96 / groups, 3, 3], &weights);
+        let scales: Vec<f32> = (0..96).map(|_| random.unit().abs() * 0.01 + 0.001).collect();
+        let weights = builder.dequantized_constant(&weights, &scales, 0);
+        let window = random.window([9, 7], [3, 3]);
+        let y = builder.conv_window(&[x, weights], window, groups);
+        let y = builder.quantize_dequantize(y, params, DType::I8);
+        let program = cascades::compiled(&builder.finish(&[y]), &spec, 0, false);
+        let input = random.bytes(program.inputs[0].bytes());
+        let whole = decode(&program.instructions).expect("commands");
+        let expected = run(&spec, &program, &input);
+        for count in [2, 3] {
+            let mut cut = 0;
+            let commands: Vec<Command> = whole
+                .iter()
+                .flat_map(|command| match parts(&spec, command, Axis::Channels, count) {
+                    Some(parts) => {
+                        cut += parts.len();
+                        parts
+                    }
+                    None => vec![*command],
+                })
+                .collect();
+            assert_eq!(cut, count as usize, "{groups} groups");
+            let program = Program { instructions: encode(&commands).into(), ..program.clone() };
+            assert!(run(&spec, &program, &input) == expected, "{groups} groups in {count} parts");
+        }
+    }
 }
 
 /// Maps in memories that each core has are copied to the next stage's, and cost what copies do.
