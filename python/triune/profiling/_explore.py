@@ -30,7 +30,7 @@ MOST_POINTS = 10_000
 
 COSTS = {
     "area": "the array's and the on-chip memories' area",
-    "macs": "multiply-accumulates of a core's array per cycle",
+    "macs": "multiply-accumulates of the arrays per cycle",
     "bytes": "on-chip bytes",
     "bandwidth": "bandwidth of the first memory's port",
     "traffic": "bytes to and from the first memory per image",
