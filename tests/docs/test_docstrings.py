@@ -37,6 +37,7 @@ MOST_USED = (
     "triune.profiling.profile",
     "triune.profiling.explore",
     "triune.profiling.compose",
+    "triune.profiling.on_cores",
     "triune.axelera.runtime.Context",
     "triune.axelera.runtime.Context.load_model",
     "triune.axelera.runtime.Context.list_devices",

@@ -223,7 +223,7 @@ fn between<'c>(command: &'c Command, next: &Command) -> Option<&'c FeatureMap> {
 
 /// How many rows a resampling makes of one, where some rows of its input give what these give of all of it: a power of two, so that
 /// where an element is taken from is exact, and no corner is aligned to.
-fn rows_of_one(resize: &Resize) -> Option<u32> {
+pub(crate) fn rows_of_one(resize: &Resize) -> Option<u32> {
     let (from, to) = (resize.input.h, resize.output.h);
     let times = to.checked_div(from)?;
     let exact = times.is_power_of_two() && from.checked_mul(times) == Some(to);
@@ -268,7 +268,7 @@ fn rows_of(map: &FeatureMap, rows: &Range<u32>) -> FeatureMap {
 
 /// A command on some rows of its results. Of what others in the cascade make or read, the map has the rows from `held` on, at the
 /// beginning of a feature map of its own.
-fn band(
+pub(crate) fn band(
     command: &Command,
     rows: &Range<u32>,
     reads: Option<(Addr, u32)>,

@@ -291,7 +291,13 @@ pub fn program(
         lowered;
     drop(views);
     let batch = options.batch;
-    let besides = Besides { batch, constants: constants.len() as u64, inputs: &inputs, outputs: &outputs };
+    let besides = Besides {
+        batch,
+        cores: batch,
+        constants: constants.len() as u64,
+        inputs: &inputs,
+        outputs: &outputs,
+    };
     let before = options.cascades.then(|| commands.clone());
     let mut planned = plan::place(spec, &options.plan, &besides, &mut commands, &drafts)?;
     if let Some(before) = before {

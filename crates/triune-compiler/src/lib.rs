@@ -11,6 +11,7 @@ mod in_place;
 pub mod lower;
 mod outline;
 pub mod partition;
+pub mod parts;
 pub mod patch;
 pub mod plan;
 mod program;

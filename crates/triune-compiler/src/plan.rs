@@ -60,6 +60,8 @@ pub struct Draft {
 pub struct Besides<'a> {
     /// Images side by side.
     pub batch: usize,
+    /// Cores that the images are on, whose part of the shared memories is theirs: one each, or all of them on one image.
+    pub cores: usize,
     /// Bytes of constants.
     pub constants: u64,
     /// The program's inputs.
@@ -268,7 +270,7 @@ pub(crate) fn share_of(
     } else {
         besides.constants
     };
-    Ok(spec.share(besides.batch, constants, None)?)
+    Ok(spec.share(besides.batch, besides.cores, constants, None)?)
 }
 
 /// Bytes rounded up to the alignment of segments.
@@ -416,6 +418,14 @@ impl Program {
     /// [`Error::Program`] when the recorded plan is not that of the commands; [`Error::Device`] for instructions that
     /// cannot be decoded.
     pub fn replan(&self, spec: &DeviceSpec, options: &PlanOptions) -> Result<Self, Error> {
+        self.replan_on(spec, options, self.batch)
+    }
+
+    /// As [`Self::replan`], with the part of the shared memories that `cores` cores have. A run has as many images as before.
+    ///
+    /// # Errors
+    /// As [`Self::replan`].
+    pub fn replan_on(&self, spec: &DeviceSpec, options: &PlanOptions, cores: usize) -> Result<Self, Error> {
         let mut commands = CommandBuffer::read(&self.instructions)?;
         let drafts = self.lift(&mut commands)?;
         // Bands stay bands.
@@ -425,6 +435,7 @@ impl Program {
         });
         let besides = Besides {
             batch: self.batch,
+            cores,
             constants: self.constants.len() as u64,
             inputs: &self.inputs,
             outputs: &self.outputs,

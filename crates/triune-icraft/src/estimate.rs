@@ -127,7 +127,7 @@ impl<'a> Estimate<'a> {
         }
         let mut planned = None;
         if !self.drafts.is_empty() {
-            let besides = Besides { batch: 1, constants: 0, inputs: &[], outputs: &[] };
+            let besides = Besides { batch: 1, cores: 1, constants: 0, inputs: &[], outputs: &[] };
             let options = PlanOptions::default();
             planned = Some(plan::place(&self.spec, &options, &besides, &mut self.commands, &self.drafts)?);
         }

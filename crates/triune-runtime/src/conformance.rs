@@ -1,9 +1,10 @@
 //! Whether a device holds what Triune promises of all: small programs compile for it, their plans are sound, they compute the
-//! host's bits, and their time does not grow when a resource does.
+//! host's bits, whole and in parts on several cores, and their time does not grow when a resource does.
 //!
 //! One suite, every device: those that come with Triune pass it in `tests/conformance.rs`, a user's in
 //! `triune device check --conformance`.
 
+mod cores;
 mod models;
 
 use std::{path::Path, sync::Arc};
@@ -78,17 +79,23 @@ fn whole(spec: &DeviceSpec, graph: &Graph) -> Result<(), String> {
         timed(spec, &program)?;
         let device = Device::new(spec.clone()).map_err(|error| format!("making the device: {error}"))?;
         let got = on_device(&device, &program, &inputs).map_err(|error| format!("running it: {error}"))?;
-        for (image, got) in got.iter().enumerate() {
-            if let Some(at) = (0..expected.len().max(got.len())).find(|&at| {
-                expected.get(at).map(|real| real.to_bits()) != got.get(at).map(|real| real.to_bits())
-            }) {
-                let shown = |values: &[f32]| values.get(at).map_or("nothing".to_owned(), f32::to_string);
-                return Err(format!(
-                    "element {at} of image {image}: {} on the device, {} on the host",
-                    shown(got),
-                    shown(&expected)
-                ));
-            }
+        differing(&got, &expected)?;
+    }
+    cores::together(spec, &graph, &inputs, &expected)
+}
+
+/// What of the images' results are other bits than the host's.
+fn differing(got: &[Vec<f32>], expected: &[f32]) -> Result<(), String> {
+    for (image, got) in got.iter().enumerate() {
+        if let Some(at) = (0..expected.len().max(got.len()))
+            .find(|&at| expected.get(at).map(|real| real.to_bits()) != got.get(at).map(|real| real.to_bits()))
+        {
+            let shown = |values: &[f32]| values.get(at).map_or("nothing".to_owned(), f32::to_string);
+            return Err(format!(
+                "element {at} of image {image}: {} on the device, {} on the host",
+                shown(got),
+                shown(expected)
+            ));
         }
     }
     Ok(())

@@ -289,7 +289,7 @@ impl Deployment {
                 device.spec.name, device.spec.cores
             )));
         }
-        let near = Near::new(&device.spec, program, options.constants_percent, None)?;
+        let near = Near::new(&device.spec, program, program.batch, options.constants_percent, None)?;
         let loaded = device.load(program, near)?;
         let pool = Pool::new(options.threads);
         // A batch runs its images side by side, one thread each; a single image is split inside the kernels.
@@ -499,11 +499,12 @@ struct Near {
 }
 
 impl Near {
-    /// With `percent` of the memories, or the part that the program's images are of the device's cores. `commands` are the program's,
-    /// if they are known.
+    /// With `percent` of the memories, or the part that the program's `cores` are of the device's. `commands` are the program's, if
+    /// they are known.
     fn new(
         spec: &DeviceSpec,
         program: &Program,
+        cores: usize,
         percent: Option<u32>,
         commands: Option<&[Command]>,
     ) -> Result<Self, Error> {
@@ -512,7 +513,7 @@ impl Near {
             (true, Some(commands)) => timing::constant_bytes(spec, commands),
             (true, None) => timing::constant_bytes(spec, &command::decode(&program.instructions)?),
         };
-        let share = spec.share(program.batch, constants, percent)?;
+        let share = spec.share(program.batch, cores, constants, percent)?;
         let shared = !spec.memory[spec.memory_index(&spec.placement.scratch)?].per_core;
         let holds = |bytes: u64| bytes <= share.scratch;
         let scratch = !shared || holds(program.scratch_bytes);
@@ -656,16 +657,17 @@ fn places(instructions: &Placed, constants: &Placed, maps: &Maps) -> Vec<Place> 
     maps.layout(instructions, constants).in_order().map(|(kind, placed)| placed.place(kind)).collect()
 }
 
-/// Where the segments of a program would lie on an empty device; for a batch, those of its first image.
+/// Where the segments of a program on `cores` cores would lie on an empty device; for a batch, those of its first image.
 pub(crate) fn places_on(
     spec: &DeviceSpec,
     program: &Program,
+    cores: usize,
     commands: &[Command],
 ) -> Result<Vec<Place>, Error> {
     let memory = Arc::new(Memory::new(spec)?);
     let place = &spec.placement;
     let instructions = Placed::new(&memory, &[&place.instructions], 0, program.instructions.len() as u64)?;
-    let near = Near::new(spec, program, None, Some(commands))?;
+    let near = Near::new(spec, program, cores, None, Some(commands))?;
     let constants = near.constants(&memory, spec, program)?;
     let images = (0..program.batch as u32).map(|core| Maps::new(&memory, spec, program, core, near));
     let images = images.collect::<Result<Vec<_>, _>>()?;

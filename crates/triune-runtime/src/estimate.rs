@@ -17,6 +17,8 @@ use crate::{
 pub struct Estimate {
     program: Arc<Program>,
     commands: Vec<Command>,
+    /// Cores whose part of the shared memories is the program's.
+    cores: usize,
 }
 
 impl Estimate {
@@ -25,7 +27,17 @@ impl Estimate {
     /// # Errors
     /// [`Error::Device`](triune_compiler::Error::Device) if they are none.
     pub fn new(program: &Arc<Program>) -> Result<Self, Error> {
-        Ok(Self { program: Arc::clone(program), commands: command::decode(&program.instructions)? })
+        Self::on(program, program.batch)
+    }
+
+    /// As [`Self::new`], of a program that has as much of the shared memories as `cores` cores.
+    pub(crate) fn on(program: &Arc<Program>, cores: usize) -> Result<Self, Error> {
+        Ok(Self { program: Arc::clone(program), commands: command::decode(&program.instructions)?, cores })
+    }
+
+    /// Its commands.
+    pub(crate) fn commands(&self) -> &[Command] {
+        &self.commands
     }
 
     /// The program.
@@ -58,7 +70,7 @@ impl Estimate {
         if batch > spec.cores {
             return Err(Error::argument(format!("a batch of {batch} on a device of {} cores", spec.cores)));
         }
-        let places = places_on(spec, &self.program, &self.commands)?;
+        let places = places_on(spec, &self.program, self.cores, &self.commands)?;
         let memories: Vec<&str> = places.iter().map(|place| &*place.memory).collect();
         let options = TimingOptions { active_cores: options.active_cores.max(batch), ..*options };
         Ok((in_stages(spec, &self.program, &self.commands, &memories, &options, cut)?, places))

@@ -8,6 +8,7 @@ mod between;
 pub mod card;
 pub mod clock;
 pub mod conformance;
+pub mod cores;
 mod deploy;
 pub mod dynamic;
 mod engine;

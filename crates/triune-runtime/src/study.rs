@@ -12,7 +12,9 @@ use triune_graph::{Graph, format::onnx};
 use crate::{
     CompileOptions, Error, Estimate, PlanOptions, Policy, Profile, Program,
     clock::{self, Arrivals, Composition, Demand, Instance},
-    compile, target,
+    compile,
+    cores::{Mode, Shared},
+    target,
 };
 
 /// What a program depends on besides the model: how tensors lie at its border, and the memories that its plan has room in.
@@ -113,6 +115,22 @@ impl Study {
         let estimate = self.estimate(&spec)?;
         let (timeline, places) = estimate.timeline(&spec, &at_clock(clock_mhz))?;
         Ok(Profile::new(spec, Arc::clone(estimate.program()), timeline, places))
+    }
+
+    /// What images cost that the first `cores` cores of such a device, all without it, work on together.
+    ///
+    /// # Errors
+    /// As [`Self::at`]; [`Error::Argument`](triune_compiler::Error::Argument) as [`cores::Shared::new`] says.
+    pub fn on_cores(
+        &self,
+        changes: &[(&str, &str)],
+        clock_mhz: Option<u32>,
+        mode: Mode,
+        cores: Option<u32>,
+    ) -> Result<Shared, Error> {
+        let spec = self.base.with(changes)?;
+        let cores = cores.unwrap_or(spec.cores);
+        Shared::new(spec.clone(), self.estimate(&spec)?.program(), mode, cores, clock_mhz)
     }
 
     /// What each run on `cores` (a bit each) asks of the program's own device.

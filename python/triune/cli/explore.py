@@ -8,6 +8,7 @@ from pathlib import Path
 from triune._kinds import ONNX, PACKAGE, require
 from triune.cli.arguments import positive
 from triune.cli.files import write_files
+from triune.profiling._explore import MODES
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -35,6 +36,12 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         metavar="NAME,...",
         default="area,bandwidth",
         help="what designs cost when stars are given: area, macs, bytes, bandwidth, traffic, energy (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--mode",
+        choices=MODES,
+        help="let all cores of each design work: side-by-side, an image on each; pipelined, each has some of the commands; or "
+        "split, they share each command. Costs are of all cores then (default: a run on its own cores, costs of one)",
     )
     parser.add_argument("--batch", metavar="N", type=positive, help="images per run, each on its own core (default: 1)")
     parser.add_argument(
@@ -74,7 +81,14 @@ def _run(options: argparse.Namespace) -> int:
 
     require(options.model, (ONNX, PACKAGE), "explore")
     costs = [name.strip() for name in options.costs.split(",")]
-    found = explore(options.model, sweep(options.sweep), device=options.device, batch=options.batch, costs=costs)
+    found = explore(
+        options.model,
+        sweep(options.sweep),
+        device=options.device,
+        batch=options.batch,
+        costs=costs,
+        mode=options.mode,
+    )
     people = write_files(
         (options.csv, found.write_csv),
         (options.json, found.write_json),

@@ -10,7 +10,8 @@ from typing import TypeVar
 from triune._kinds import ICRAFT, PACKAGE, require
 from triune.cli.arguments import finite, positive
 from triune.cli.files import write_files
-from triune.profiling import Composition, Profile, Workload, compose, profile
+from triune.profiling import Composition, OnCores, Profile, Workload, compose, on_cores, profile
+from triune.profiling._cores import MODES
 
 UNITS = ("cycles", "us", "ms")
 """What the table can give times in."""
@@ -26,7 +27,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         description="Deploy a package without running it, and show modelled cycles per operator, what bounds each, and "
         "the memory plan. Numbers of 100 000 and above are rounded in the table, in no file. With several packages, or "
         "--instances, show what instances of them on one device do to each other: throughput, latency, and how busy cores "
-        "and host link are.",
+        "and host link are. With --cores, show what images cost that several cores work on together.",
     )
     parser.add_argument(
         "packages",
@@ -53,7 +54,18 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("--time", metavar="MS", type=positive, help="of the device's time to look at (default: 100)")
     parser.add_argument(
-        "--csv", metavar="FILE", type=Path, help="write a line per operator, or instance; - for standard output"
+        "--cores", metavar="N", type=positive, help="cores that work on images of a single package together, at most"
+    )
+    parser.add_argument(
+        "--mode",
+        choices=MODES,
+        help="how: pipelined, each has some of the commands, or split, they share each command (default: show both)",
+    )
+    parser.add_argument(
+        "--csv",
+        metavar="FILE",
+        type=Path,
+        help="write a line per operator, instance, or task of a core; - for standard output",
     )
     parser.add_argument("--json", metavar="FILE", type=Path, help="write totals and all rows")
     parser.add_argument("--trace", metavar="FILE", type=Path, help="write a Chrome trace, which ui.perfetto.dev opens")
@@ -93,6 +105,8 @@ def rates(text: str) -> list[float | None]:
 def _run(options: argparse.Namespace) -> int:
     for package in options.packages:
         require(package, (PACKAGE, ICRAFT), "profile")
+    if options.cores or options.mode:
+        return _shared(options)
     found = _composed(options) if _is_composition(options) else _profiled(options)
     people = write_files(
         (options.csv, found.write_csv),
@@ -110,6 +124,25 @@ def _run(options: argparse.Namespace) -> int:
 def _is_composition(options: argparse.Namespace) -> bool:
     own = (options.instances, options.rate, options.depth, options.time)
     return len(options.packages) > 1 or any(each is not None for each in own)
+
+
+def _shared(options: argparse.Namespace) -> int:
+    if _is_composition(options) or options.unit or options.memory_snapshot:
+        raise ValueError("--cores and --mode are for a single package, and no other option than --clock and files")
+    if not options.mode and (options.csv or options.json or options.trace):
+        raise ValueError("--cores: files are of one mode; add --mode pipelined or --mode split")
+    modes = [options.mode] if options.mode else MODES
+    found: list[OnCores] = [
+        on_cores(options.packages[0], options.cores, mode=mode, clock_mhz=options.clock) for mode in modes
+    ]
+    people = write_files(
+        (options.csv, found[0].write_csv),
+        (options.json, found[0].write_json),
+        (options.trace, found[0].write_trace),
+    )
+    width = shutil.get_terminal_size((100, 24)).columns if people.isatty() else 100
+    print("\n\n".join(each.table(width) for each in found), file=people)
+    return 0
 
 
 def _profiled(options: argparse.Namespace) -> Profile:

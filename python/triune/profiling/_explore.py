@@ -18,6 +18,7 @@ from triune._files import replaced_text, write_text
 from triune._targets import target_of
 from triune._text import short
 from triune.errors import ArgumentError
+from triune.profiling import _cores
 from triune.profiling._energy import of_row, scaled
 from triune.profiling._table import compact, size
 from triune.profiling._timeline import bottleneck
@@ -29,13 +30,16 @@ MOST_POINTS = 10_000
 
 COSTS = {
     "area": "the array's and the on-chip memories' area",
-    "macs": "multiply-accumulates of a core's array per cycle",
+    "macs": "multiply-accumulates of the arrays per cycle",
     "bytes": "on-chip bytes",
     "bandwidth": "bandwidth of the first memory's port",
     "traffic": "bytes to and from the first memory per image",
     "energy": "joules per image on the device",
 }
 """What designs can cost."""
+
+MODES = ("side-by-side", *_cores.MODES)
+"""How all cores of a design can work."""
 
 MAC_AREA, CELL_AREA = 419.0, 0.346
 """Square micrometres of 45 nm: an 8-bit multiplier (282) with a 32-bit adder (137), as synthesized for TSMC's process (the table
@@ -55,23 +59,27 @@ class Design:
     clock_mhz: int
     """The core's clock."""
     cycles: int
-    """Of one run, from the launch to the last store."""
+    """Of one run, from the launch to the last store; of one image where all cores work."""
     images_per_second: float
-    """Of one run after the other: a batch per run."""
+    """Of one run after the other, a batch per run; of all cores where all work."""
     utilization: float
-    """Cycles that the array would take if all of it worked all the time, over `cycles`."""
+    """Cycles that the arrays at work would take if all of them worked all the time, over those that there are."""
     bottleneck: str
-    """What most of the cycles go to: ``compute``, ``control``, or a memory with ``load`` or ``store``."""
+    """What most of the cycles of one core go to: ``compute``, ``control``, or a memory with ``load`` or ``store``."""
     peak_macs_per_cycle: float
-    """Multiply-accumulates of a core's array per cycle: what the array costs."""
+    """Multiply-accumulates of the arrays of `cores` cores per cycle: what the arrays cost."""
     on_chip_bytes: int
-    """Bytes of all memories but the first, those of each core once: what they cost."""
+    """Bytes of all memories but the first, those of each of `cores` cores once: what they cost."""
     external_bytes_per_second: float
     """Bandwidth of the first memory's port: what that costs."""
     traffic_bytes: int = 0
     """Bytes read from and written to the first memory per image."""
     joules: float | None = None
-    """Energy per image on the device; None where its description has none."""
+    """Energy per image on the device; None where its description has none, or cores share images."""
+    cores: int = 1
+    """Cores that costs are of: all that there are where all work."""
+    cores_at_work: int = 1
+    """Cores that have something to do."""
     pareto: bool = False
     """Whether no other design is as fast, but for a margin, for no more of any cost, and less of one."""
 
@@ -82,15 +90,15 @@ class Design:
 
     @property
     def area(self) -> float:
-        """A proxy for the area of a core's array and all on-chip memories, in mm² of 45 nm: a multiply-accumulate per cycle
-        counts as 419 µm², a byte as eight cells of 0.346 µm².
+        """A proxy for the area of the arrays of `cores` cores and all on-chip memories, in mm² of 45 nm: a
+        multiply-accumulate per cycle counts as 419 µm², a byte as eight cells of 0.346 µm².
         """
         return (self.peak_macs_per_cycle * MAC_AREA + self.on_chip_bytes * 8 * CELL_AREA) / 1e6
 
     def cost(self, name: str) -> float:
         """Return one of the costs. Less is better of all.
 
-        ``area`` is in mm² (`area`), ``macs`` per cycle of a core, ``bytes`` on chip, ``bandwidth`` of the first memory in
+        ``area`` is in mm² (`area`), ``macs`` per cycle of `cores` cores, ``bytes`` on chip, ``bandwidth`` of the first memory in
         bytes per second, ``traffic`` with it in bytes per image, ``energy`` in joules per image, 0.0 where the device's
         description has none.
 
@@ -124,6 +132,8 @@ class Exploration:
     """What designs cost, when it is said which no other beats."""
     margin: float = 0.01
     """How much slower, in parts, a cheaper design may be that beats another."""
+    mode: str | None = None
+    """How all cores of each design work; None: a run on its own cores."""
 
     @property
     def front(self) -> tuple[Design, ...]:
@@ -158,6 +168,7 @@ class Exploration:
             "GB/s",
             "traffic",
             *(["energy"] if self.has_energy else []),
+            *(["at work"] if self.mode else []),
             "",
         ]
         rows = [
@@ -173,6 +184,7 @@ class Exploration:
                 f"{design.external_bytes_per_second / 1e9:.1f}",
                 size(design.traffic_bytes),
                 *([] if design.joules is None else [scaled(round(design.joules * 1e15), "J")]),
+                *([f"{design.cores_at_work}/{design.cores}"] if self.mode else []),
                 "*" if design.pareto else "",
             ]
             for design in self.designs
@@ -219,6 +231,7 @@ class Exploration:
             "keys": self.keys,
             "costs": self.costs,
             "margin": self.margin,
+            "mode": self.mode,
             "designs": [_flat(design) | {"settings": design.settings} for design in self.designs],
         }
         write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
@@ -234,7 +247,8 @@ class Exploration:
 def _flat(design: Design) -> dict[str, Any]:
     names = ("clock_mhz", "cycles", "microseconds", "images_per_second", "utilization", "bottleneck")
     costs = ("peak_macs_per_cycle", "on_chip_bytes", "area", "external_bytes_per_second", "traffic_bytes")
-    found = {**design.settings, **{name: getattr(design, name) for name in (*names, *costs)}}
+    cores = ("cores", "cores_at_work")
+    found = {**design.settings, **{name: getattr(design, name) for name in (*names, *costs, *cores)}}
     return found | ({} if design.joules is None else {"joules": design.joules}) | {"pareto": design.pareto}
 
 
@@ -246,6 +260,7 @@ def explore(
     batch: int | None = None,
     costs: Sequence[str] = ("area", "bandwidth"),
     margin: float = 0.01,
+    mode: str | None = None,
 ) -> Exploration:
     """Say what a program costs on devices that differ from one in some numbers. Nothing is deployed or run.
 
@@ -262,6 +277,9 @@ def explore(
     from it per image), ``energy`` (joules per image, `Design.joules`). A design is beaten by one that costs no more of any of
     them, less of one, and is slower by no more than `margin` of its throughput. With every number of a sweep as a cost
     of its own, all designs are the best at something.
+
+    With `mode` all cores of each design work, and costs are of all of them: ``side-by-side``, an image on each; ``pipelined`` or
+    ``split``, on images together (`on_cores`). `Design.cycles` is one image's latency then. So ``cores`` can be swept.
 
     Raises ValueError if the sweep is empty or too large, there is no such cost, ``energy`` is one and the device's description
     has none, an ellipsis leads nowhere, or the device's time is not modelled; subclasses of RuntimeError if the model
@@ -280,6 +298,12 @@ def explore(
         raise ValueError(
             f"costs: expected some of {', '.join(COSTS)}, each once, got {', '.join(map(str, costs)) or 'none'}"
         )
+    if mode is not None:
+        _cores.check_mode(mode, MODES)
+        if batch not in (None, 1):
+            raise ValueError("batch: with a mode, the cores of each design say how many images there are")
+        if "energy" in costs:
+            raise ValueError("costs: energy is that of one core; leave it out, or the mode")
     if not 0 <= margin < 1:
         raise ValueError(f"margin: expected a part of the throughput from 0 to below 1, got {margin}")
     if path.is_dir() or path.name == "model.json":
@@ -305,7 +329,7 @@ def explore(
         if many > MOST_POINTS:
             raise ValueError(f"sweep: more than {MOST_POINTS:,} designs")
         points.append([(key, value) for value in found])
-    designs = [_design(estimate, list(point)) for point in product(*points)]
+    designs = [_design(estimate, list(point), mode) for point in product(*points)]
     if "energy" in costs and designs[0].joules is None:
         raise ValueError(
             f"costs: the description of '{estimate.target}' has no energy; add [energy] (docs/device-spec.md), or leave it out"
@@ -318,10 +342,11 @@ def explore(
         tuple(_marked(designs, costs, margin)),
         tuple(costs),
         margin,
+        mode,
     )
 
 
-def _design(estimate: _native.Estimate, changes: list[tuple[str, str]]) -> Design:
+def _design(estimate: _native.Estimate, changes: list[tuple[str, str]], mode: str | None) -> Design:
     timeline = estimate.timeline(changes)
     if not timeline.clock_mhz:
         raise ValueError(f"the time of '{estimate.target}' is not modelled; choose a device, such as metis")
@@ -329,7 +354,7 @@ def _design(estimate: _native.Estimate, changes: list[tuple[str, str]]) -> Desig
     outer, *inner = timeline.memories()
     hertz = timeline.clock_mhz * 1e6
     spent = of_row(totals["energy"], [memory["name"] for memory in (outer, *inner)])
-    return Design(
+    design = Design(
         settings=dict(changes),
         clock_mhz=timeline.clock_mhz,
         cycles=timeline.cycles,
@@ -341,6 +366,29 @@ def _design(estimate: _native.Estimate, changes: list[tuple[str, str]]) -> Desig
         external_bytes_per_second=outer["bytes_per_cycle"] * hertz,
         traffic_bytes=totals["read"][0] + totals["written"][0],
         joules=None if spent is None else spent.joules,
+    )
+    return design if mode is None else _of_all_cores(estimate, design, mode, totals["ideal"])
+
+
+def _of_all_cores(estimate: _native.Estimate, design: Design, mode: str, ideal: int) -> Design:
+    side_by_side = mode == "side-by-side"
+    found = estimate.on_cores(list(design.settings.items()), mode="pipelined" if side_by_side else mode)
+    cores: int = found["given"]
+    at_work, images = (cores, cores) if side_by_side else (found["cores"], 1)
+    interval = found["abreast"] if side_by_side else found["interval"]
+    return replace(
+        design,
+        cycles=found["abreast"] if side_by_side else found["latency"],
+        images_per_second=images * design.clock_mhz * 1e6 / interval,
+        utilization=images * ideal / (interval * cores),
+        peak_macs_per_cycle=design.peak_macs_per_cycle * cores,
+        on_chip_bytes=design.on_chip_bytes + found["own_bytes"] * (cores - 1),
+        traffic_bytes=found["abreast_traffic"]
+        if side_by_side
+        else sum(task["read"][0] + task["written"][0] for task in found["tasks"]),
+        joules=None,
+        cores=cores,
+        cores_at_work=at_work,
     )
 
 

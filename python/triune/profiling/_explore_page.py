@@ -18,7 +18,7 @@ MOST_NAMED = 16
 
 COSTS = {
     "area": ("a proxy for the area of array and on-chip memories", "mm² of 45 nm", 1.0),
-    "macs": ("multiply-accumulates per cycle of a core's array", "MACs per cycle", 1.0),
+    "macs": ("multiply-accumulates of the arrays per cycle", "MACs per cycle", 1.0),
     "bytes": ("memory on the chip", "KiB", 1 / 1024),
     "bandwidth": ("bandwidth of the memory outside", "GB/s", 1e-9),
     "traffic": ("bytes moved to and from the memory outside", "MB per image", 1e-6),

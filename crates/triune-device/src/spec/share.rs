@@ -13,31 +13,36 @@ pub struct Share {
 }
 
 impl DeviceSpec {
-    /// What a program of `images` images and so many bytes of constants has: `percent` of the memories, or the part that its images
-    /// are of the cores.
+    /// What a program of `images` images on `cores` cores and so many bytes of constants has: `percent` of the memories, or the part
+    /// that these are of the device's cores.
     ///
     /// # Errors
     /// [`Error::UnknownMemory`] for a placement in a memory that the description does not have.
-    pub fn share(&self, images: usize, constants: u64, percent: Option<u32>) -> Result<Share, Error> {
+    pub fn share(
+        &self,
+        images: usize,
+        cores: usize,
+        constants: u64,
+        percent: Option<u32>,
+    ) -> Result<Share, Error> {
         let memory =
             |name: &str| -> Result<&MemorySpec, Error> { Ok(&self.memory[self.memory_index(name)?]) };
         let place = &self.placement;
-        let constants_near = constants <= self.own_bytes(memory(&place.constants)?, images, percent);
+        let constants_near = constants <= self.own_bytes(memory(&place.constants)?, cores, percent);
         let beside = if constants_near && place.constants == place.scratch { constants } else { 0 };
         let scratch = memory(&place.scratch)?;
         let sides = if scratch.per_core { 1 } else { images.max(1) as u64 };
-        let scratch = self.own_bytes(scratch, images, percent).saturating_sub(beside) / sides;
+        let scratch = self.own_bytes(scratch, cores, percent).saturating_sub(beside) / sides;
         Ok(Share { constants_near, scratch })
     }
 
-    /// Bytes of a memory that a program of `images` images has: `percent` of it, or the part that its images are of the cores that
-    /// share it.
-    pub fn own_bytes(&self, memory: &MemorySpec, images: usize, percent: Option<u32>) -> u64 {
-        let (usable, cores) = (u128::from(memory.usable_bytes()), u128::from(self.cores.max(1)));
+    /// Bytes of a memory that a program on `cores` cores has: `percent` of it, or the part that these are of the cores that share it.
+    pub fn own_bytes(&self, memory: &MemorySpec, cores: usize, percent: Option<u32>) -> u64 {
+        let (usable, all) = (u128::from(memory.usable_bytes()), u128::from(self.cores.max(1)));
         let own = match percent {
             Some(percent) => usable * u128::from(percent) / 100,
             None if memory.per_core => usable,
-            None => usable * (images.max(1) as u128).min(cores) / cores,
+            None => usable * (cores.max(1) as u128).min(all) / all,
         };
         u64::try_from(own).unwrap_or(u64::MAX)
     }

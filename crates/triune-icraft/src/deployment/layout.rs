@@ -280,7 +280,8 @@ fn plan(
     commands: &mut Vec<Command>,
     drafts: &[Draft],
 ) -> Result<Planned, Error> {
-    let besides = Besides { batch: 1, constants: program.constants.len() as u64, inputs: &[], outputs: &[] };
+    let besides =
+        Besides { batch: 1, cores: 1, constants: program.constants.len() as u64, inputs: &[], outputs: &[] };
     let scope = Scope { near: Some(near), apart: !options.reuse };
     let policies: &[Policy] = match &options.on_chip {
         OnChip::Compiled => &[Policy::Exact],

@@ -35,7 +35,7 @@ impl Parts {
                 program.batch
             )));
         }
-        let near = Near::new(device.spec(), program, None, None)?;
+        let near = Near::new(device.spec(), program, program.batch, None, None)?;
         let loaded = device.load(program, near)?;
         let pool = Pool::new(threads);
         let image = Image::new(device, program, &loaded, 0, near, pool.threads())?;

@@ -34,7 +34,7 @@ fn spec(constants: u64) -> DeviceSpec {
 }
 
 /// A chain of layers with windows of every kind, and skips over some of them.
-fn network(random: &mut Random) -> Graph {
+pub(crate) fn network(random: &mut Random) -> Graph {
     let mut builder = GraphBuilder::new();
     let mut size = [random.between(24, 60), random.between(20, 40)];
     let x = builder.input("x", DType::F32, &[1, CHANNELS, size[0], size[1]]);
@@ -80,7 +80,7 @@ fn network(random: &mut Random) -> Graph {
     builder.finish(&[x])
 }
 
-fn compiled(graph: &Graph, spec: &DeviceSpec, capacity: u64, cascades: bool) -> Program {
+pub(crate) fn compiled(graph: &Graph, spec: &DeviceSpec, capacity: u64, cascades: bool) -> Program {
     let plan = PlanOptions { capacity: Some(capacity), ..PlanOptions::default() };
     compile(graph, spec, &CompileOptions { plan, cascades, ..CompileOptions::default() })
         .expect("a program")

@@ -5,6 +5,7 @@ mod blocked;
 mod cascades;
 mod conformance;
 mod control;
+mod cores;
 mod families;
 mod grown;
 mod hosted;
