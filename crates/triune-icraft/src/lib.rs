@@ -59,7 +59,7 @@ use logic::Image;
 use source::Source;
 use triune_compiler::{Error as CompileError, PlanOptions, Report, adapt, bind_batch};
 pub use triune_runtime::Error;
-use triune_runtime::target;
+use triune_runtime::{fold_constants, target};
 use triune_tensor::text::Name;
 
 /// Bytes of a block of channels: 32 of 8 bit, 16 of 16 bit.
@@ -148,8 +148,9 @@ impl Stages {
             name.clone_into(&mut graph.name);
             graph
         };
-        let graph = named(onnx::read_titled(model, float.unwrap_or(model))?);
-        let float = float.map(onnx::read).transpose()?.map(named);
+        let graph = named(fold_constants(onnx::read_titled(model, float.unwrap_or(model))?)?);
+        let float = float.map(onnx::read).transpose()?;
+        let float = float.map(fold_constants).transpose()?.map(named);
         Self::with_logic(&graph, float.as_ref(), &spec, plan, logic)
     }
 

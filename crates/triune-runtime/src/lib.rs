@@ -8,6 +8,7 @@ mod between;
 pub mod card;
 pub mod clock;
 pub mod conformance;
+mod constants;
 pub mod cores;
 mod deploy;
 pub mod dynamic;
@@ -31,6 +32,7 @@ pub mod target;
 mod tensor;
 
 pub use between::BetweenPart;
+pub use constants::fold_constants;
 pub use deploy::{AtWait, DeployOptions, Deployment, Device, Place, parts::Parts};
 pub use error::Error;
 pub use estimate::Estimate;

@@ -8,7 +8,7 @@ pub use triune_graph::format::{Metadata, ReadOptions as ModelOptions};
 use triune_graph::{Constant, DefaultInput, Dim, Graph, ValueId, ValueKind, format::Source, infer::infer};
 use triune_tensor::{DType, Shape, memory::Room};
 
-use crate::Error;
+use crate::{Error, constants::fold_constants};
 
 /// What a model takes or gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Model {
     /// Reads a model file of any format, told by its content: ONNX, whose external data is looked for below the file's
     /// folder, a bare MegEngine model, or an XIR document, whose RAW file lies beside it.
     pub fn open(path: &Path, options: &ModelOptions) -> Result<Arc<Self>, Error> {
-        Ok(Self::of(Source::open(path, *options)?))
+        Self::of(Source::open(path, *options)?)
     }
 
     /// Reads a model in memory; external data is not available.
@@ -69,15 +69,15 @@ impl Model {
         folder: Option<&Path>,
         options: &ModelOptions,
     ) -> Result<Arc<Self>, Error> {
-        Ok(Self::of(Source::read(bytes, folder, *options)?))
+        Self::of(Source::read(bytes, folder, *options)?)
     }
 
-    fn of(source: Source) -> Arc<Self> {
+    fn of(source: Source) -> Result<Arc<Self>, Error> {
         let shapes = match source.default_shapes {
             Some(shapes) => shapes.iter().map(|dims| Shape::new(dims)).collect(),
             None => fixed_shapes(&source.graph),
         };
-        Self::described(source.graph, shapes, source.metadata)
+        Ok(Self::described(fold_constants(source.graph)?, shapes, source.metadata))
     }
 
     /// A model that is a graph already.

@@ -18,7 +18,10 @@ use triune_files::{DATA_LIMIT, FileSet, FolderLock, Input};
 use triune_graph::format::onnx;
 use triune_tensor::text::Name;
 
-use crate::{BetweenPart, CompileOptions, Compiled, Error, Program, SessionOptions, Share, TensorIo, target};
+use crate::{
+    BetweenPart, CompileOptions, Compiled, Error, Program, SessionOptions, Share, TensorIo, fold_constants,
+    target,
+};
 
 pub(crate) mod description;
 
@@ -86,7 +89,8 @@ impl Package {
         options: &CompileOptions,
     ) -> Result<Compiled, Error> {
         let spec = target::device(target)?;
-        let compiled = triune_compiler::compile(&onnx::read_titled(model, title)?, &spec, options)?;
+        let graph = fold_constants(onnx::read_titled(model, title)?)?;
+        let compiled = triune_compiler::compile(&graph, &spec, options)?;
         Self::write(&compiled, directory)?;
         Ok(compiled)
     }

@@ -75,6 +75,12 @@ impl Lowering<'_> {
             }
             None => self.feature_map(node, x)?,
         };
+        let input = if group_channels == 1 && out_channels > op.groups && input.dtype == DType::F32 {
+            geometry.groups = out_channels;
+            self.repeated(node, &input, out_channels)?
+        } else {
+            input
+        };
         let (bytes, recipe) = self.weight_elements(&weights);
         let product = Product {
             geometry,
@@ -93,6 +99,25 @@ impl Lowering<'_> {
         };
         let output = self.place(y, Form::ChannelsLast)?;
         self.product(node, &product, &input, &output)
+    }
+
+    /// Each channel as often as there are results of it, so that every result has a channel of its own.
+    fn repeated(&mut self, node: &Node, input: &View, channels: usize) -> Result<View, Error> {
+        let &[n, c, h, w] = &*input.dims else {
+            return Err(Error::unsupported(node, format!("an input of shape {}", input.dims)));
+        };
+        let dims = Shape::from([n, channels, h, w]);
+        let own = View::channels_last(self.new_scratch(dims, input.dtype), input.dtype, dims);
+        let apart = |view: &View, within: u64, of_channel: u64| {
+            let mut apart = View { dims: Shape::from([n, h, w, c, channels / c.max(1)]), ..*view };
+            let [of_image, _, of_row, of_column] = [0, 1, 2, 3].map(|axis| view.strides[axis]);
+            apart.strides[..5].copy_from_slice(&[of_image, of_row, of_column, of_channel, within]);
+            apart
+        };
+        let bytes = input.dtype.bytes() as u64;
+        let to = apart(&own, bytes, (channels / c.max(1)) as u64 * bytes);
+        self.copy(&apart(input, 0, input.strides[1]), &to)?;
+        Ok(own)
     }
 
     /// A factor and an addend per channel, plane by plane: elementwise, for which nothing is transposed. Whether the node is that.
