@@ -128,6 +128,10 @@ def convolutions() -> Iterator[Case]:
     for channels, groups in ((64, 32), (128, 32), (256, 32), (96, 96)):
         weights = reals(channels, channels // groups, 3, 3)
         yield case("Conv", reals(1, channels, 56, 56), weights, reals(channels), pads=[1] * 4, group=groups)
+    for channels, results, side in ((48, 96, 3), (16, 64, 5)):
+        weights = reals(results, 1, side, side)
+        pads = [side // 2] * 4
+        yield case("Conv", reals(1, channels, 56, 56), weights, reals(results), pads=pads, group=channels)
     yield case("Conv", reals(1, 8, 16, 32, 32), reals(16, 8, 3, 3, 3), reals(16), pads=[1] * 6)
     yield case("Conv", reals(1, 32, 56, 56), reals(32, 32, 3, 3), reals(32), pads=[2] * 4, dilations=[2, 2])
     yield case(
@@ -199,6 +203,8 @@ def reductions() -> Iterator[Case]:
         yield case(op, reals(1, 64, 56, 56), ints(-1), title="short rows")
     yield case("ReduceSum", reals(1, 256, 28, 28), ints(1), title="channels")
     yield case("ReduceMax", reals(1, 128, 768), ints(1), title="tokens")
+    yield case("ReduceMax", reals(1500, 20, 32), ints(1), title="middle")
+    yield case("ReduceSum", reals(8, 3, 4096), ints(1), title="middle")
     yield case("ReduceSum", whole(512, 1000), ints(0), title="first")
     yield case("ArgMax", reals(40, 6625), axis=-1)
     yield case("ArgMax", reals(1, 21, 128, 128), axis=1)
@@ -361,6 +367,8 @@ def pools() -> Iterator[Case]:
     yield case("MaxPool", image, title="3/2", kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
     yield case("MaxPool", image, title="2/2", kernel_shape=[2, 2], strides=[2, 2])
     yield case("MaxPool", reals(1, 128, 20, 20), title="5/1", kernel_shape=[5, 5], pads=[2] * 4)
+    yield case("MaxPool", reals(1, 256, 20, 20), title="13/1", kernel_shape=[13, 13], pads=[6] * 4)
+    yield case("MaxPool", reals(1, 3, 128, 128), title="11/1", kernel_shape=[11, 11], pads=[5] * 4)
     yield case("MaxPool", image, title="places", outputs=2, kernel_shape=[2, 2], strides=[2, 2])
     yield case("MaxPool", reals(1, 128, 400), title="1-D", kernel_shape=[2], strides=[2])
     yield case("MaxPool", reals(1, 16, 32, 32, 32), title="3-D", kernel_shape=[2] * 3, strides=[2] * 3)
@@ -433,6 +441,9 @@ def quantized() -> Iterator[Case]:
     yield plain("DynamicQuantizeLinear", reals(128, 768), outputs=3)
     yield plain("QuantizeLinear", reals(1, 64, 56, 56), *own, known=(1, 2))
     yield plain("DequantizeLinear", x, *own, known=(1, 2))
+    by_channel = [scales, np.full(64, 3, np.uint8)]
+    yield plain("QuantizeLinear", reals(1, 64, 56, 56), *by_channel, known=(1, 2), title="by channel", axis=1)
+    yield plain("DequantizeLinear", x, *by_channel, known=(1, 2), title="by channel", axis=1)
     wide = [step, scalar(1000, np.uint16)]
     yield plain("QuantizeLinear", reals(1, 64, 56, 56), *wide, known=(1, 2), version=21, title="to uint16")
     yield plain("DequantizeLinear", whole(1, 64, 56, 56, dtype=np.uint16), *wide, known=(1, 2), version=21)
@@ -521,8 +532,64 @@ def flows() -> Iterator[Case]:
         yield text("control flow", f"If {which} 1×64×40×40", CHOICE, which=np.array(which), x=reals(1, 64, 40, 40))
 
 
+PICTURE = """
+prepared (uint8[224,224,3] x, float[3,1,1] mean, float[3,1,1] deviation) => (float[3,224,224] y) {
+    real = Cast <to = 1> (x)
+    planes = Transpose <perm = [2, 0, 1]> (real)
+    centred = Sub (planes, mean)
+    y = Div (centred, deviation)
+}
+"""
+TURNED = """
+turned (float[1,96,56,56] x, float[1,56,56,96] z) => (float[1,56,56,96] y) {
+    turned = Transpose <perm = [0, 2, 3, 1]> (x)
+    y = Add (turned, z)
+}
+"""
+PEAKS = """
+peaks (float[1,20,64,64] x) => (float[1,20,64,64] y) {
+    around = MaxPool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)
+    same = Equal (around, x)
+    mask = Cast <to = 1> (same)
+    y = Mul (mask, x)
+}
+"""
+MIXED = """
+mixed (float[1,32,32,32] x) => (float[1,32,32,32] y) {
+    around = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)
+    y = Sub (around, x)
+}
+"""
+UNSHUFFLED = """
+unshuffled (float[1,8,8,2,16,2,16,2] x) => (float[1,8,2,2,2,8,16,16] y) { y = Transpose <perm = [0, 1, 3, 5, 7, 2, 4, 6]> (x) }
+"""
+GROWING = """
+growing (float[1,64] x) => (float[N,64] y) {
+    rounds = Constant <value_int = 100> ()
+    go = Constant <value = bool {1}> ()
+    y = Loop (rounds, go, x) <body = step (int64 i, bool c, float[M,64] all) => (bool on, float[K,64] more) {
+        on = Identity (c)
+        more = Concat <axis = 0> (all, x)
+    }>
+}
+"""
+
+
+def chains() -> Iterator[Case]:
+    """A few operators one after the other, as they are around networks and within them."""
+    case = partial(text, "chain")
+    means, deviations = reals(3, 1, 1), reals(3, 1, 1, low=0.5)
+    picture = whole(224, 224, 3, dtype=np.uint8)
+    yield case("a picture's bytes to normalized planes", PICTURE, x=picture, mean=means, deviation=deviations)
+    yield case("a transposed operand 1×96×56×56", TURNED, x=reals(1, 96, 56, 56), z=reals(1, 56, 56, 96))
+    yield case("peaks of a heat map 1×20×64×64", PEAKS, x=reals(1, 20, 64, 64))
+    yield case("an average less its middle 1×32×32×32", MIXED, x=reals(1, 32, 32, 32))
+    yield case("a volume's patches 8×16×32×32", UNSHUFFLED, x=reals(1, 8, 8, 2, 16, 2, 16, 2))
+    yield case("a list that grows for 100 rounds", GROWING, x=reals(1, 64))
+
+
 def cases() -> Iterator[Case]:
     """Return every case, family by family."""
     for family in (normalizations, convolutions, activations, arithmetic, reductions, indices, orders, layouts, products, sizes,
-                   samples, pools, signals, attentions, quantized, recurrences, types, flows):  # fmt: skip
+                   samples, pools, signals, attentions, quantized, recurrences, types, flows, chains):  # fmt: skip
         yield from family()

@@ -31,7 +31,9 @@ const MOST: usize = 1 << 18;
 
 impl WeighSpec {
     fn by_lanes(&self) -> bool {
-        self.channels >= FEW && self.elements <= MOST
+        // Bringing a channel's elements side by side takes as long as picking as many.
+        let picked = self.count.saturating_mul(self.taps);
+        self.channels >= FEW && self.elements <= MOST && self.elements <= picked
     }
 
     /// Floats of scratch that [`weigh`] needs with a pool of `threads` threads.
@@ -112,7 +114,8 @@ pub fn weigh(
             // SAFETY: a task has channels of its own, within the slice that was checked.
             let out = unsafe { out.piece(to, count) };
             for part in spans(count, taps) {
-                single(level, spec, x, indices, factors, part.start, &mut out[part]);
+                // SAFETY: no index is behind the last element, as was seen above.
+                unsafe { single(level, spec, x, indices, factors, part.start, &mut out[part]) };
             }
             return;
         }
@@ -338,7 +341,10 @@ multiversion! {
 
 multiversion! {
     /// Results from `first` on, of one channel.
-    fn single(
+    ///
+    /// # Safety
+    /// Indices are those of elements of `x`, or negative.
+    unsafe fn single(
         spec: &WeighSpec,
         x: &[f32],
         indices: &[i32],
@@ -346,10 +352,44 @@ multiversion! {
         first: usize,
         out: &mut [f32]
     ) {
-        for (place, out) in out.iter_mut().enumerate() {
+        if x.is_empty() {
+            out.fill(0.0);
+            return;
+        }
+        let (tiles, rest) = out.as_chunks_mut::<LANES>();
+        let behind = first + tiles.len() * LANES;
+        for (tile, out) in tiles.iter_mut().enumerate() {
+            // Adding to this changes no bit of what is added.
+            let (mut sums, mut some) = ([-0.0; LANES], [false; LANES]);
+            for tap in 0..spec.taps {
+                let at = tap * spec.count + first + tile * LANES;
+                let mut own = [0; LANES];
+                own.copy_from_slice(&indices[at..][..LANES]);
+                let mut by = [1.0; LANES];
+                if let Some(factors) = factors {
+                    by.copy_from_slice(&factors[at..][..LANES]);
+                }
+                let mut picked = [0.0; LANES];
+                for (picked, &index) in picked.iter_mut().zip(&own) {
+                    let index = if index > 0 { index } else { 0 };
+                    // SAFETY: the caller's contract; there is a first element.
+                    *picked = unsafe { *x.get_unchecked(index as usize) };
+                }
+                for lane in 0..LANES {
+                    let next = by[lane].mul_add(picked[lane], sums[lane]);
+                    let inside = own[lane] >= 0;
+                    sums[lane] = if inside { next } else { sums[lane] };
+                    some[lane] |= inside;
+                }
+            }
+            for ((out, sum), some) in out.iter_mut().zip(sums).zip(some) {
+                *out = if some { sum } else { 0.0 };
+            }
+        }
+        for (place, out) in rest.iter_mut().enumerate() {
             let (mut own, mut some) = (0.0, false);
             for tap in 0..spec.taps {
-                let at = tap * spec.count + first + place;
+                let at = tap * spec.count + behind + place;
                 let Ok(index) = usize::try_from(indices[at]) else { continue };
                 let factor = factors.map_or(1.0, |factors| factors[at]);
                 own = if some { factor.mul_add(x[index], own) } else { factor * x[index] };

@@ -83,7 +83,6 @@ fn takes_time(node: &Node) -> bool {
         Op::Unary(_)
             | Op::Clip(_)
             | Op::Reduce(_)
-            | Op::Running(_)
             | Op::MatMul(_)
             | Op::Gemm(_)
             | Op::Conv(_)

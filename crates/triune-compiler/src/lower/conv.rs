@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use triune_device::{
     Addr, Weights,
-    command::{AddParams, FConv, QConv, RequantTarget, Window},
+    command::{AddParams, FConv, FMatMul, QConv, RequantTarget, Window},
 };
 use triune_graph::{
     Constant, Node, ValueId,
@@ -55,7 +55,7 @@ impl Lowering<'_> {
         if op.auto_pad != AutoPad::Explicit {
             return Err(Error::unsupported(node, "auto_pad that shape inference left open"));
         }
-        if self.affine_planes(node, op, &weights)? {
+        if self.affine_planes(node, op, &weights)? || self.sums_of_planes(node, op, &weights)? {
             return Ok(());
         }
         let mut geometry = ConvGeometry {
@@ -137,22 +137,8 @@ impl Lowering<'_> {
         }
         let from = self.view(x)?;
         let output = self.place(y, Form::Dense)?;
-        let parameter = |lowering: &mut Self, bytes: &[u8]| {
-            let offset = lowering.constants.add(bytes);
-            let view = View::dense(Home::Constants, DType::F32, Shape::from([channels, 1, 1])).at(offset);
-            view.broadcast(dims).ok_or_else(|| Error::unsupported(node, "a factor per channel"))
-        };
-        let factor = parameter(self, weights.bytes())?;
-        let bias = node.inputs.get(2).copied().flatten();
-        let addend = match bias.and_then(|id| self.graph.value(id).constant.clone()) {
-            Some(constant) if *constant.shape() == [channels] && constant.dtype() == DType::F32 => {
-                Some(parameter(self, constant.bytes())?)
-            }
-            Some(_) => {
-                return Err(Error::unsupported(node, "a bias of another length than the output channels"));
-            }
-            None => None,
-        };
+        let factor = self.of_each_plane(node, weights.bytes(), dims)?;
+        let addend = self.addend_of_planes(node, dims)?;
         let mut post_ops = op.epilogue.post_ops.as_slice();
         let mut activation = UnaryKind::Identity;
         if let [PostOp::Activation(kind), rest @ ..] = post_ops {
@@ -172,6 +158,86 @@ impl Lowering<'_> {
         // Not in place: an output that is read again cannot be written where the caller has it.
         let product = if addend.is_some() { self.temporary(&output, DType::F32) } else { target };
         self.emit_binary(node, BinaryKind::Mul, &from, &factor, &product, first)?;
+        if let Some(addend) = addend {
+            self.emit_binary(node, BinaryKind::Add, &product, &addend, &target, activation)?;
+        }
+        self.float_post_ops(node, &target, post_ops, &output)?;
+        Ok(true)
+    }
+
+    /// A constant per channel of a value with these extents.
+    fn of_each_plane(&mut self, node: &Node, bytes: &[u8], dims: Shape) -> Result<View, Error> {
+        let offset = self.constants.add(bytes);
+        let view = View::dense(Home::Constants, DType::F32, Shape::from([dims[1], 1, 1])).at(offset);
+        view.broadcast(dims).ok_or_else(|| Error::unsupported(node, "a factor per channel"))
+    }
+
+    /// The bias of a convolution with such results.
+    fn addend_of_planes(&mut self, node: &Node, dims: Shape) -> Result<Option<View>, Error> {
+        let Some(bias) = node.inputs.get(2).copied().flatten() else { return Ok(None) };
+        let constant =
+            self.graph.value(bias).constant.clone().filter(|constant| constant.dtype() == DType::F32);
+        let constant =
+            constant.ok_or_else(|| Error::unsupported(node, "a bias that is not a constant of f32"))?;
+        if *constant.shape() != [dims[1]] {
+            return Err(Error::unsupported(node, "a bias of another length than the output channels"));
+        }
+        self.of_each_plane(node, constant.bytes(), dims).map(Some)
+    }
+
+    /// A few weighted sums of an image's channels, plane by plane: products of a few rows, for which nothing is transposed and no
+    /// register is empty. Whether the node is that.
+    fn sums_of_planes(&mut self, node: &Node, op: &Conv, weights: &Constant) -> Result<bool, Error> {
+        /// Rows that are multiplied without bringing the planes into another order.
+        const FEW: usize = 4;
+        const IMAGES: usize = 8;
+        let (x, y) = (operand(node, 0)?, result(node)?);
+        let ((dims, dtype), (to_dims, _)) = (self.meta(x)?, self.meta(y)?);
+        let (&[n, channels, h, w], &[results, _, 1, 1]) = (&*dims, &*weights.shape()) else {
+            return Ok(false);
+        };
+        let fits = (1..=FEW).contains(&results)
+            && (1..=IMAGES).contains(&n)
+            && (op.groups, op.stride, op.pad) == (1, [1, 1], [0; 4])
+            && (dtype, weights.dtype()) == (DType::F32, DType::F32)
+            && node.quant.is_none()
+            && !dims.contains(&0)
+            && !op.epilogue.post_ops.iter().any(|post_op| matches!(post_op, PostOp::Residual(_)));
+        if !fits || self.bordered(x).is_some() || !self.is_plane_by_plane(node) {
+            return Ok(false);
+        }
+        let from = self.view(x)?;
+        let output = self.place(y, Form::Dense)?;
+        let addend = self.addend_of_planes(node, to_dims)?;
+        let mut post_ops = op.epilogue.post_ops.as_slice();
+        let mut activation = UnaryKind::Identity;
+        if let [PostOp::Activation(kind), rest @ ..] = post_ops {
+            activation = *kind;
+            post_ops = rest;
+        }
+        let target = if post_ops.is_empty() { output } else { self.temporary(&output, DType::F32) };
+        let product = if addend.is_some() { self.temporary(&output, DType::F32) } else { target };
+        let rows = View::dense(Home::Constants, DType::F32, Shape::from([results, channels]));
+        let rows = rows.at(self.constants.add(weights.bytes()));
+        let [m, columns, k] = extents([results, h * w, channels])?;
+        for image in 0..n {
+            let (b, to) = (from.sliced(0, image, 1, 1), product.sliced(0, image, 1, 1));
+            let command = FMatMul {
+                batch: 1,
+                m,
+                n: columns,
+                k,
+                a: self.addr(&rows)?,
+                transpose_a: false,
+                b: self.addr(&b)?,
+                transpose_b: false,
+                shared_b: false,
+                bias: None,
+                output: self.addr(&to)?,
+                activation: if addend.is_some() { UnaryKind::Identity } else { activation },
+            };
+            self.emit(command, &[&rows, &b, &to]);
+        }
         if let Some(addend) = addend {
             self.emit_binary(node, BinaryKind::Add, &product, &addend, &target, activation)?;
         }

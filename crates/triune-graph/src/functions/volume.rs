@@ -441,11 +441,28 @@ impl Transposed {
                 out,
             };
         }
+        let over_reals = f.dtype(x).is_float() && !f.is_dequantized(x);
+        // One element, and no border: every tap is a result.
+        let is_point = extents.iter().all(|&extent| extent == 1)
+            && (phases[3 - axes..].iter().zip(&taps[2..])).all(|(own, &tap)| own.cut == 0 && own.out == tap)
+            && window.axes.iter().all(|axis| axis.dilation == 1);
+        if is_point && over_reals && groups == 1 {
+            let columns = f.product(&taps[1..])?;
+            let (rows, matrix) =
+                (f.reshape(x, &[shape[0], shape[1]])?, f.reshape(weights, &[taps[0], columns])?);
+            let product = f.matmul(rows, matrix)?;
+            let result = f.reshape(product, &[&[shape[0]], &taps[1..]].concat())?;
+            let Some(bias) = bias else { return Ok(result) };
+            let mut each = vec![1; axes + 1];
+            each[0] = taps[1];
+            let bias = f.reshape(bias, &each)?;
+            return f.add(result, bias);
+        }
         let [depth, planes @ ..] = phases;
         let apart = planes.iter().any(|own| own.stride > 1)
             && planes.iter().all(|own| own.cut >= 0)
             && window.axes[1..].iter().all(|axis| axis.dilation == 1);
-        if apart && f.dtype(x).is_float() && !f.is_dequantized(x) {
+        if apart && over_reals {
             let x = if depth.stride > 1 { with_zeros(f, x, 2, depth.stride)? } else { x };
             window.axes[1..].copy_from_slice(&planes.map(Phases::window));
             return self.by_phases(f, &window, planes, x, weights, bias);
