@@ -120,7 +120,7 @@ impl Study {
     /// What images cost that the first `cores` cores of such a device, all without it, work on together.
     ///
     /// # Errors
-    /// As [`Self::at`]; [`Error::Argument`](triune_compiler::Error::Argument) as [`cores::Shared::new`] says.
+    /// As [`Self::at`]; [`Error::Argument`](triune_compiler::Error::Argument) as [`Shared::new`] says.
     pub fn on_cores(
         &self,
         changes: &[(&str, &str)],
