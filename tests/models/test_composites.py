@@ -374,6 +374,13 @@ HOSTED = [
     ],
     Case("RoiAlign", 16, [reals(2, 3, 7, 6), REGIONS, WHICH], {"coordinate_transformation_mode": "output_half_pixel"}),
     Case("RoiAlign", 16, [reals(2, 3, 7, 6), REGIONS[:0], WHICH[:0]], {"output_width": 3}),
+    *[
+        Case("MaxRoiPool", opset, [reals(2, 3, 7, 6), np.column_stack([WHICH, REGIONS]).astype(np.float32)],
+             {"pooled_shape": [2, 3], "spatial_scale": scale})
+        for opset in (1, 22)
+        for scale in (1.0, 0.75)
+    ],
+    Case("MaxRoiPool", 22, [reals(2, 3, 7, 6), reals(0, 5)], {"pooled_shape": [1, 1]}),
     *[Case("Det", 11, [reals(*shape)]) for shape in ((1, 1), (3, 3), (2, 0, 4, 4), (2, 3, 5, 5))],
     Case("Det", 11, [np.array([[0, 2, 1], [0, 4, 3], [0, 0, 7]], np.float32)]),
     Case("Det", 11, [np.array([[0, 2, 1], [3, 0, 3], [1, 5, 0]], np.float32)]),
@@ -602,6 +609,11 @@ WRONG = [
     (Case("Det", 11, [ROWS]), r"\(Det\).*square"),
     (Case("Pad", 19, [MATRIX[:0], ints(1, 0, 0, 0)], {"mode": "wrap"}), r"\(Pad\).*axis 0 has no elements"),
     (Case("RoiAlign", 16, [IMAGE, REGIONS, ints(0, 1, 2, 0, 1)]), r"\(RoiAlign\).*region 2 is of no image"),
+    (
+        Case("MaxRoiPool", 22, [IMAGE, reals(1, 5) - 9], {"pooled_shape": [1, 1]}),
+        r"\(MaxRoiPool\).*region 0 is of no image",
+    ),
+    (Case("MaxRoiPool", 22, [IMAGE, reals(1, 5)], {"pooled_shape": [1]}), r"\(MaxRoiPool\).*'pooled_shape'"),
     (Case("STFT", 17, [reals(2, 23, 1), np.int64(4), reals(24)]), r"\(STFT\).*24 by steps of 4"),
     (Case("RandomUniform", 22, [], {"shape": [4], "dtype": 7}), r"\(RandomUniform\).*int64"),
 ]

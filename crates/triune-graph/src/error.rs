@@ -30,6 +30,14 @@ pub enum Error {
         /// What is wrong, and where.
         reason: String,
     },
+    /// A model of a version of its format that is not read.
+    #[error("{format}: {}", Reason(.reason))]
+    Version {
+        /// The format's name, such as `ONNX`.
+        format: &'static str,
+        /// Which version, which ones are read, and what helps.
+        reason: String,
+    },
     /// Encrypted bytes that the cipher cannot turn into others, or a cipher that is not there.
     #[error("{}: {}", Name(.cipher), Reason(.reason))]
     Cipher {

@@ -14,9 +14,10 @@ use crate::{
 impl Graph {
     /// Fixes the inputs' extents: `shapes` has an input's name and its extents.
     ///
-    /// An extent given for a symbol holds wherever the symbol stands. An unknown name, a contradiction with the
-    /// model or between two shapes, and a symbol that stays open are errors. Afterwards the extents of all values
-    /// that nodes make are open until [`crate::infer::infer`] fills them in.
+    /// An extent given for a symbol holds for the inputs without a shape, too. Those that have one need not agree: files of exporters
+    /// name what differs alike, and the nodes say whether it fits. An unknown name, a contradiction with the model, and a symbol of
+    /// an input without a shape that stays open or has two extents are errors. Afterwards the extents of all values that nodes make
+    /// are open until [`crate::infer::infer`] fills them in.
     pub fn bind(&mut self, shapes: &[(&str, &[usize])]) -> Result<(), Error> {
         let mut given: HashMap<ValueId, &[usize]> = HashMap::new();
         let names: HashMap<&str, ValueId> =
@@ -30,7 +31,8 @@ impl Graph {
                 return Err(Error::Graph(format!("two shapes for input '{name}'")));
             }
         }
-        let mut symbols: HashMap<Arc<str>, usize> = HashMap::new();
+        // The least and the largest extent that each is given.
+        let mut symbols: HashMap<Arc<str>, [usize; 2]> = HashMap::new();
         for (&id, &dims) in &given {
             let value = self.value(id);
             let Some(declared) = &value.shape else { continue };
@@ -47,11 +49,8 @@ impl Graph {
                     }
                     Dim::Fixed(_) => {}
                     Dim::Symbol(symbol) => {
-                        if let Some(other) = symbols.insert(symbol.clone(), extent)
-                            && other != extent
-                        {
-                            return Err(refuse(format!("'{symbol}' is {other} elsewhere")));
-                        }
+                        let [least, largest] = symbols.entry(symbol.clone()).or_insert([extent; 2]);
+                        (*least, *largest) = ((*least).min(extent), (*largest).max(extent));
                     }
                 }
             }
@@ -71,12 +70,14 @@ impl Graph {
                     let fixed = declared.iter().map(|dim| match dim {
                         Dim::Fixed(extent) => Ok(Dim::Fixed(*extent)),
                         Dim::Symbol(symbol) => {
-                            symbols.get(symbol).map(|&extent| Dim::Fixed(extent)).ok_or_else(|| {
-                                Error::Graph(format!(
-                                    "input '{}' needs a shape, its extent '{symbol}' is open",
-                                    value.name
-                                ))
-                            })
+                            let why = match symbols.get(symbol) {
+                                Some(&[least, largest]) if least == largest => return Ok(Dim::Fixed(least)),
+                                Some([least, largest]) => {
+                                    format!("'{symbol}' is {least} in one input and {largest} in another")
+                                }
+                                None => format!("its extent '{symbol}' is open"),
+                            };
+                            Err(Error::Graph(format!("input '{}' needs a shape, {why}", value.name)))
                         }
                     });
                     fixed.collect::<Result<Vec<Dim>, Error>>()?

@@ -128,7 +128,21 @@ impl FMatMul {
         scratch: &mut [u8],
         pool: &Pool,
     ) -> Result<(), Error> {
-        let s = &self.spec;
+        self.run_some(self.spec.batch, a, b, bias, c, scratch, pool)
+    }
+
+    /// As [`FMatMul::run`], of the first `batch` matrices alone, however many there are in all.
+    pub fn run_some(
+        &self,
+        batch: usize,
+        a: &[f32],
+        b: &[f32],
+        bias: Option<&[f32]>,
+        c: &mut [f32],
+        scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), Error> {
+        let s = &MatMulSpec { batch, ..self.spec };
         let (a_rows, a_columns) = if s.trans_a { (s.k, s.m) } else { (s.m, s.k) };
         let (b_rows, b_columns) = if s.trans_b { (s.n, s.k) } else { (s.k, s.n) };
         Error::check_len("a", a.len(), span(s.batch, s.batch_a, a_rows, a_columns, s.stride_a))?;
@@ -142,7 +156,7 @@ impl FMatMul {
             return Ok(());
         }
         if s.m == 1 || s.m <= FEW_ROWS && s.k <= SHORT && !s.trans_b {
-            self.run_rows(a, b, bias, c, pool);
+            self.run_rows(batch, a, b, bias, c, pool);
             return Ok(());
         }
         // SAFETY: any bytes are floats.
@@ -177,8 +191,8 @@ impl FMatMul {
     }
 
     /// One row of A for each B, or few: packing would take as long as the product.
-    fn run_rows(&self, a: &[f32], b: &[f32], bias: Option<&[f32]>, c: &mut [f32], pool: &Pool) {
-        let s = &self.spec;
+    fn run_rows(&self, batch: usize, a: &[f32], b: &[f32], bias: Option<&[f32]>, c: &mut [f32], pool: &Pool) {
+        let s = &MatMulSpec { batch, ..self.spec };
         let pieces = s.n.div_ceil(ROW_PIECE);
         let c = Shared::new(c);
         let grain = GRAIN.div_ceil(s.k.saturating_mul(s.n.min(ROW_PIECE)).max(1));

@@ -51,12 +51,14 @@ pub trait Index: Copy + Send + Sync + 'static {
 }
 
 impl Index for i32 {
+    #[inline]
     fn widen(self) -> i64 {
         i64::from(self)
     }
 }
 
 impl Index for i64 {
+    #[inline]
     fn widen(self) -> i64 {
         self
     }
@@ -171,7 +173,7 @@ impl Take {
                 }
                 let source = &source[s..][..=(len - 1) * ss + (extent - 1) * stride];
                 // SAFETY: all indices lie within the extent, and with it the elements within the slice.
-                unsafe { gather_row(level, source, ss, indices, si, extent, stride, out, so) };
+                unsafe { gather_row(source, ss, indices, si, extent, stride, out, so) };
                 return;
             }
             for at in 0..len {
@@ -324,32 +326,35 @@ multiversion! {
     }
 }
 
-multiversion! {
-    /// Every `si`-th index picks its element, `ss` further for each.
-    ///
-    /// # Safety
-    /// Indices lie within the extent, and the source holds what is `stride` elements further for each and `ss` for each place.
-    unsafe fn gather_row[T: Element, I: Index](
-        source: &[T], ss: usize, indices: &[I], si: usize, extent: usize, stride: usize, out: &mut [T], so: usize,
-    ) {
-        if (ss, si, so) == (0, 1, 1) {
-            for (out, index) in out.iter_mut().zip(indices) {
-                // SAFETY: the caller's contract.
-                *out = unsafe { *source.get_unchecked(within(index.widen(), extent) as usize * stride) };
-            }
-            return;
+/// Every `si`-th index picks its element, `ss` further for each. Not by an instruction set's gathers, which take longer than loads
+/// one by one.
+///
+/// # Safety
+/// Indices lie within the extent, and the source holds what is `stride` elements further for each and `ss` for each place.
+unsafe fn gather_row<T: Copy, I: Index>(
+    source: &[T],
+    ss: usize,
+    indices: &[I],
+    si: usize,
+    extent: usize,
+    stride: usize,
+    out: &mut [T],
+    so: usize,
+) {
+    // SAFETY: the caller's contract.
+    let pick = |at: usize, index: &I| unsafe {
+        *source.get_unchecked(at * ss + within(index.widen(), extent) as usize * stride)
+    };
+    if (si, so) == (1, 1) {
+        for (at, (out, index)) in out.iter_mut().zip(indices).enumerate() {
+            *out = pick(at, index);
         }
-        for (at, (out, index)) in out.iter_mut().step_by(so).zip(indices.iter().step_by(si)).enumerate() {
-            // SAFETY: the caller's contract.
-            *out = unsafe { *source.get_unchecked(at * ss + within(index.widen(), extent) as usize * stride) };
-        }
+        return;
+    }
+    for (at, (out, index)) in out.iter_mut().step_by(so).zip(indices.iter().step_by(si)).enumerate() {
+        *out = pick(at, index);
     }
 }
-
-/// An element that can be picked.
-trait Element: Copy + Send + Sync {}
-
-impl<T: Copy + Send + Sync> Element for T {}
 
 /// Rows whose elements are put in order: `outer` × `len` × `inner` elements, dense, of which the first `k` along `len`
 /// are wanted.
@@ -430,6 +435,27 @@ fn first_few<T: Reducible>(x: &[T], len: usize, step: usize, descending: bool, p
             positions[place] = position as u64;
         }
     }
+}
+
+/// The same for the first two of a short row, whose order nobody can foresee: without branches.
+fn first_two<T: Reducible>(x: &[T], len: usize, step: usize, descending: bool, positions: &mut [u64; 2]) {
+    let is_before = |own: T, other: T| {
+        if descending {
+            T::gt(&own, &other) | own.is_nan() & !other.is_nan()
+        } else {
+            T::lt(&own, &other) | !own.is_nan() & other.is_nan()
+        }
+    };
+    let (a, b) = (x[0], x[step]);
+    let (mut keys, mut places) = if is_before(b, a) { ([b, a], [1, 0]) } else { ([a, b], [0, 1]) };
+    for position in 2..len {
+        let own = x[position * step];
+        let (first, second) = (is_before(own, keys[0]), is_before(own, keys[1]));
+        let behind = if second { (own, position as u64) } else { (keys[1], places[1]) };
+        (keys[1], places[1]) = if first { (keys[0], places[0]) } else { behind };
+        (keys[0], places[0]) = if first { (own, position as u64) } else { (keys[0], places[0]) };
+    }
+    *positions = places;
 }
 
 /// Whether an element comes behind one that stands before it. A few that do are let through: NaNs among themselves.
@@ -520,7 +546,12 @@ pub fn order<T: Reducible>(
                 let order = compare(element(*a), element(*b));
                 (if descending { order.reverse() } else { order }).then(a.cmp(b))
             };
-            let count = if k <= KEPT {
+            let count = if let (true, Some(positions)) =
+                (len <= AHEAD, positions.first_chunk_mut().filter(|_| k == 2))
+            {
+                first_two(&x[first..], len, inner, descending, positions);
+                k
+            } else if k <= KEPT {
                 first_few(&x[first..], len, inner, descending, &mut positions[..k]);
                 k
             } else if k > len / FEW {

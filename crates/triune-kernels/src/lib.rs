@@ -79,7 +79,7 @@ pub use quantize::{dequantize, dequantize_i32, quantize, quantize_by};
 pub use recurrence::{MAX_DIRECTIONS, Recurrence, RecurrenceSpec, Sequences};
 pub use reduce::{IndexType, Reducible, Reduction, arg_reduce, reduce};
 pub use resample::{Resample, ResampleFilter, ResampleSpec, ResampleTarget};
-pub use resize::{QResize, Resize, ResizeSpec};
+pub use resize::{QResize, Resizable, Resize, ResizeSpec};
 pub use rotate::{Rotation, Row, rotate};
 pub use running::{RunningSpec, Summand, running};
 pub use samples::{SAMPLE_CHANNELS, SampleMap, SamplePlace};

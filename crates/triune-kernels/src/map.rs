@@ -41,6 +41,7 @@ impl Nhwc {
     }
 
     /// Index of channel 0 of a pixel.
+    #[inline]
     pub const fn offset(&self, n: usize, h: usize, w: usize) -> usize {
         n * self.stride_n + h * self.stride_h + w * self.stride_w
     }

@@ -103,7 +103,7 @@ impl Resize {
     /// Nearest neighbours of elements of any type; for larger or smaller elements than `T`, count channels in `T`s.
     ///
     /// Errors: extents other than prepared for, slices shorter than their maps, a resampling that is not nearest.
-    pub fn run_nearest<T: Copy + Send + Sync>(
+    pub fn run_nearest<T: Resizable>(
         &self,
         x: &[T],
         in_map: Nhwc,
@@ -134,14 +134,7 @@ impl Resize {
     }
 
     /// Nearest neighbours in planes: a row that is the one above it again is copied.
-    fn nearest_planes<T: Copy + Send + Sync>(
-        &self,
-        x: &[T],
-        in_map: Nhwc,
-        y: &mut [T],
-        out_map: Nhwc,
-        pool: &Pool,
-    ) {
+    fn nearest_planes<T: Resizable>(&self, x: &[T], in_map: Nhwc, y: &mut [T], out_map: Nhwc, pool: &Pool) {
         let width = out_map.w;
         let times = (1..=4).find(|times| {
             let repeats = |(at, tap): (usize, &Tap)| tap.low == at / times;
@@ -283,11 +276,19 @@ multiversion! {
     ///
     /// # Safety
     /// Nobody else has these rows, which lie inside of `y` and do not overlap.
-    unsafe fn nearest_rows[T: Copy](
+    unsafe fn nearest_rows[T: Resizable](
         resize: &Resize, x: &[T], in_map: Nhwc, range: Range<usize>, times: usize, y: &Shared<'_, T>, out_map: Nhwc,
     ) {
         let (mut n, mut h) = (range.start / out_map.h, range.start % out_map.h);
-        for _ in range {
+        for row in range.clone() {
+            if row > range.start && h > 0 && out_map.stride_h == out_map.w && resize.rows[h].low == resize.rows[h - 1].low {
+                // SAFETY: the caller's contract; between the two rows there is nothing.
+                let both = unsafe { y.piece(out_map.offset(n, h - 1, 0), 2 * out_map.w) };
+                let (above, own) = both.split_at_mut(out_map.w);
+                copy_row(above, own);
+                (n, h) = if h + 1 == out_map.h { (n + 1, 0) } else { (n, h + 1) };
+                continue;
+            }
             let x = &x[in_map.offset(n, resize.rows[h].low, 0)..][..in_map.w];
             // SAFETY: the caller's contract.
             let y = unsafe { y.piece(out_map.offset(n, h, 0), out_map.w) };
@@ -298,19 +299,57 @@ multiversion! {
                 4 => repeat::<T, 4>(x, y),
                 _ => y.iter_mut().zip(&resize.columns).for_each(|(y, tap)| *y = x[tap.low]),
             }
-            h += 1;
-            if h == out_map.h {
-                (n, h) = (n + 1, 0);
-            }
+            (n, h) = if h + 1 == out_map.h { (n + 1, 0) } else { (n, h + 1) };
         }
+    }
+}
+
+/// Words that nearest neighbours are copied as.
+pub trait Resizable: Copy + Send + Sync + 'static {
+    /// The word so many times.
+    #[must_use]
+    fn times<const TIMES: usize>(self) -> [Self; TIMES] {
+        [self; TIMES]
+    }
+}
+
+impl Resizable for u8 {
+    #[inline]
+    fn times<const TIMES: usize>(self) -> [Self; TIMES] {
+        let mut all = [self; TIMES];
+        // Products of wider words, which are vectors where arrays of bytes are none.
+        match TIMES {
+            2 => all.copy_from_slice(&(u16::from(self) * 0x0101).to_ne_bytes()),
+            4 => all.copy_from_slice(&(u32::from(self) * 0x0101_0101).to_ne_bytes()),
+            _ => {}
+        }
+        all
+    }
+}
+
+impl Resizable for u16 {}
+impl Resizable for u32 {}
+impl Resizable for u64 {}
+impl Resizable for f32 {}
+
+/// Elements of a row that are copied at once; the last ones once more, rather than one by one.
+const PIECE: usize = 16;
+
+/// Copies a row, which is short, without a call.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
+fn copy_row<T: Copy>(x: &[T], y: &mut [T]) {
+    let Some(last) = x.len().min(y.len()).checked_sub(PIECE) else { return y.copy_from_slice(x) };
+    for at in (0..last).step_by(PIECE).chain([last]) {
+        y[at..at + PIECE].copy_from_slice(&x[at..at + PIECE]);
     }
 }
 
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
-fn repeat<T: Copy, const TIMES: usize>(x: &[T], y: &mut [T]) {
+fn repeat<T: Resizable, const TIMES: usize>(x: &[T], y: &mut [T]) {
     for (y, &x) in y.as_chunks_mut::<TIMES>().0.iter_mut().zip(x) {
-        *y = [x; TIMES];
+        *y = x.times();
     }
 }
 

@@ -167,6 +167,7 @@ fn graph(whole: &impl ToString, error: &GraphError) -> PyErr {
         GraphError::Memory(_) => PyMemoryError::new_err(text::message(whole.to_string())),
         GraphError::Io(inner) => file(whole, inner),
         GraphError::Malformed { format, .. } => with(raised::<FormatError>(whole), "format", format),
+        GraphError::Version { .. } => raised::<UnsupportedError>(whole),
         GraphError::Key { .. } => raised::<KeyMismatchError>(whole),
         GraphError::Unsupported { node, .. } => with(raised::<UnsupportedError>(whole), "node", node),
         GraphError::Shape { node, .. } => with(raised::<ArgumentError>(whole), "node", node),

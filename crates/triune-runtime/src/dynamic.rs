@@ -42,6 +42,7 @@ pub fn run<'s: 'a, 'a>(
         Op::Hosted(Hosted::Nms(op)) => nms(&at, *op)?,
         Op::Hosted(Hosted::Unique(op)) => unique::unique(&at, *op)?,
         Op::Hosted(Hosted::RoiAlign(op)) => vec![regions::align(&at, *op)?],
+        Op::Hosted(Hosted::RoiPool(op)) => vec![regions::pool(&at, *op)?],
         Op::Hosted(Hosted::Determinant(_)) => vec![matrix::determinants(&at)?],
         Op::Hosted(Hosted::Inverse(_)) => vec![matrix::inverses(&at)?],
         Op::Hosted(Hosted::SingularValues(_)) => vec![matrix::singular_values(&at)?],

@@ -316,9 +316,9 @@ def max_roi_pool(d: Draw) -> Drawn:
     count = d.extent(1, 3)
     low = d.whole(0, side // 2, (count, 2))
     corners = np.concatenate(
-        [d.whole(0, max(images - 1, 0), (count, 1)), low, low + d.whole(0, side - 1, (count, 2))], 1
+        [d.whole(0, max(images - 1, 0), (count, 1)), low, low + d.whole(-2, side - 1, (count, 2))], 1
     )
-    attributes = {"pooled_shape": [d.between(1, 3), d.between(1, 3)], **d.some(spatial_scale=d.pick(0.5, 1.0))}
+    attributes = {"pooled_shape": [d.between(1, 3), d.between(1, 3)], **d.some(spatial_scale=d.pick(0.5, 1.0, 0.75))}
     return Drawn(
         [d.tensor(0, (images, d.extent(1, 3), side, side), special=False), corners.astype(d.dtype(1))], attributes
     )

@@ -76,7 +76,7 @@ fn of_graph(error: &graph::Error) -> Code {
     match error {
         graph::Error::File { source, .. } => of_graph(source),
         graph::Error::Memory(_) => Code::RuntimeError,
-        graph::Error::Unsupported { .. } => Code::IncompatibleDevice,
+        graph::Error::Unsupported { .. } | graph::Error::Version { .. } => Code::IncompatibleDevice,
         graph::Error::Cancelled
         | graph::Error::Io(_)
         | graph::Error::Malformed { .. }

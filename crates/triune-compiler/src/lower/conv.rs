@@ -75,7 +75,8 @@ impl Lowering<'_> {
             }
             None => self.feature_map(node, x)?,
         };
-        let input = if group_channels == 1 && out_channels > op.groups && input.dtype == DType::F32 {
+        let shared = op.groups > 1 && out_channels > op.groups;
+        let input = if group_channels == 1 && shared && input.dtype == DType::F32 {
             geometry.groups = out_channels;
             self.repeated(node, &input, out_channels)?
         } else {

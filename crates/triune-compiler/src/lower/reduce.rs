@@ -102,7 +102,7 @@ impl Lowering<'_> {
 
     /// Places the result in the operand's order of axes and merges what lies together.
     fn reduction(&mut self, node: &Node, x: ValueId, y: ValueId, reduced: &[bool]) -> Result<Nest, Error> {
-        let from = self.view(x)?;
+        let mut from = self.view(x)?;
         let (dims, _) = self.meta(y)?;
         let kept: Vec<usize> =
             (0..from.dims.rank()).filter(|&axis| dims.rank() == from.dims.rank() || !reduced[axis]).collect();
@@ -114,10 +114,20 @@ impl Lowering<'_> {
         for (at, &axis) in kept.iter().enumerate().filter(|&(_, &axis)| !reduced[axis]) {
             seen.strides[axis] = to.strides[at];
         }
-        let order = from.physical_order();
-        let (input, output) = (from.permuted(&order), seen.permuted(&order));
-        let (dims, strides) = merge_axes::<6>(&[&input, &output])
-            .ok_or_else(|| Error::unsupported(node, "more than six separate axes"))?;
+        let mut order = from.physical_order();
+        let merged =
+            |from: &View, order: &[usize]| merge_axes::<6>(&[&from.permuted(order), &seen.permuted(order)]);
+        let merged = match merged(&from, &order) {
+            None => {
+                // Axes that stay and go take turns too often for a command: those that stay come first in a copy.
+                order.sort_by_key(|&axis| reduced[axis]);
+                from = self.copy_in_order(&from, &order)?;
+                merged(&from, &order)
+            }
+            found => found,
+        };
+        let (dims, strides) =
+            merged.ok_or_else(|| Error::unsupported(node, "more than six separate axes"))?;
         let axes = (0..6)
             .filter(|&axis| dims[axis] > 1 && strides[1][axis] == 0)
             .fold(0, |axes, axis| axes | 1 << axis);
@@ -126,6 +136,16 @@ impl Lowering<'_> {
         };
         let (input, output) = (operand(&from, strides[0])?, operand(&to, strides[1])?);
         Ok(Nest { dims: extents(dims)?, axes, input, output, from, to })
+    }
+
+    /// A copy whose axes lie in this order.
+    fn copy_in_order(&mut self, from: &View, order: &[usize]) -> Result<View, Error> {
+        let own = from.permuted(order);
+        let copy = View::dense(self.new_scratch(own.dims, from.dtype), from.dtype, own.dims);
+        self.copy(&own, &copy)?;
+        let mut back = order.to_vec();
+        order.iter().enumerate().for_each(|(at, &axis)| back[axis] = at);
+        Ok(copy.permuted(&back))
     }
 
     /// The result over no elements.

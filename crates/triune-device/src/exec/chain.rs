@@ -29,6 +29,9 @@ const STRIP: u64 = 256 << 10;
 /// Bytes of a single row at most.
 const ROW: u64 = 384 << 10;
 
+/// The same where rows are whole matrices: what is computed of their elements takes longer than reading them.
+const MATRIX: u64 = 768 << 10;
+
 /// No bytes, wherever they are.
 const NOTHING: RangeAccess = RangeAccess::shared(RegionId(0), 0, 0);
 
@@ -44,6 +47,11 @@ pub(super) struct Chain {
     each: u64,
     /// Bytes that copies of operands of a strip take, on a boundary that kernels are given.
     copies: usize,
+    /// Bytes of scratch that a strip of one of the commands takes at most. Those that take some are products, whose rows are whole
+    /// matrices.
+    scratch: usize,
+    /// Whether what lies at overlapping places of the plan is not stored: others than borders' runs have it stored.
+    overlaid: bool,
     /// Of each command, which of the values that nobody else reads it writes, and which its operands are; [`STORED`] for others.
     writes: [u8; MOST],
     reads: [[u8; MAX_READS]; MOST],
@@ -72,13 +80,19 @@ const STORED: u8 = u8::MAX;
 /// Commands behind a chain that are looked at for who reads its values, so that a program is read in time.
 const AHEAD: usize = 4096;
 
-/// Whether nobody reads what the commands before these left in a range.
-fn is_forgotten(range: &SegRange, segments: &SegmentTable, behind: &[Prepared]) -> bool {
+/// Whether nobody behind the chain reads what was left in a range, before its `later` commands wrote.
+fn is_forgotten(range: &SegRange, segments: &SegmentTable, later: &[Prepared], behind: &[Prepared]) -> bool {
     if !segments.get(range.segment).is_some_and(|segment| segment.kind.transient()) {
         return false;
     }
     for (index, step) in behind.iter().enumerate() {
-        if index == AHEAD || step.operands().iter().flatten().any(|(read, _)| read.overlaps(range)) {
+        let is_read = |read: &SegRange| {
+            // Of both, the bytes that nobody wrote meanwhile.
+            let (start, end) = (read.start.max(range.start), read.end().min(range.end()));
+            let both = SegRange { start, len: end.saturating_sub(start), ..*range };
+            read.overlaps(range) && !later.iter().any(|step| step.write.covers(&both))
+        };
+        if index == AHEAD || step.operands().iter().flatten().any(|(read, _)| is_read(read)) {
             return false;
         }
         if step.rows().is_some_and(|rows| rows.write * rows.count == step.write.len) && step.write == *range {
@@ -129,6 +143,10 @@ struct Draft {
     sides: Vec<Side>,
     /// Whether a command reads what another one wrote.
     linked: bool,
+    /// Whether one of them multiplies matrices.
+    matrices: bool,
+    /// Whether places of the plan are taken again while others would still be at work on what was there.
+    overlaid: bool,
     outputs: usize,
 }
 
@@ -137,11 +155,20 @@ impl Draft {
     fn begin(&mut self, first: usize) {
         // The room for operands stays: there is a draft for every command that begins none.
         self.sides.clear();
-        (self.first, self.count, self.rows, self.linked, self.outputs) = (first, 0, 0, false, 0);
+        (self.first, self.count, self.rows, self.outputs) = (first, 0, 0, 0);
+        (self.linked, self.matrices, self.overlaid) = (false, false, false);
     }
 
-    /// Takes in the next command, if it can be cut as those before.
-    fn take(&mut self, step: &Prepared, segments: &SegmentTable) -> bool {
+    /// Whether a command reads what was written last where it reads, all of it, or what no command of the chain wrote.
+    fn is_last(&self, read: &Side) -> bool {
+        let mut written = self.sides.iter().rev().filter(|side| side.written);
+        let last = written.find(|side| side.range.overlaps(&read.range));
+        last.is_none_or(|last| agree(last, read))
+    }
+
+    /// Takes in the next command, if it can be cut as those before. With `overlays`, its place may be one that others had before:
+    /// whether that is one in memory shows in the end.
+    fn take(&mut self, step: &Prepared, segments: &SegmentTable, overlays: bool) -> bool {
         let Some(rows) = step.rows() else { return false };
         let own = sides(step, rows);
         let common = gcd(rows.count, self.rows);
@@ -152,11 +179,18 @@ impl Draft {
         let fits = self.count < MOST
             && outputs <= 1
             && common > 1
-            && own.clone().all(|side| !side.written || side.dense)
-            && own.clone().all(|side| all().all(|other| agree(&side, &other)));
-        if !fits || row_bytes(all(), common) > ROW {
+            && own.clone().all(|side| !side.written || side.dense);
+        let apart = own.clone().all(|side| all().all(|other| agree(&side, &other)));
+        let overlaid = overlays
+            && own.clone().all(|side| own.clone().all(|other| agree(&side, &other)))
+            && own.clone().all(|side| side.written || self.is_last(&side));
+        let fits = fits && (apart || overlaid);
+        let matrices = self.matrices || step.rows_scratch() > 0;
+        if !fits || row_bytes(all(), common) > if matrices { MATRIX } else { ROW } {
             return false;
         }
+        self.matrices = matrices;
+        self.overlaid |= !apart;
         self.linked |= own
             .clone()
             .filter(|side| !side.written)
@@ -165,6 +199,30 @@ impl Draft {
         self.sides.extend(own);
         self.count += 1;
         true
+    }
+
+    /// Whether nothing is written where other strips still read or write: of two operands that overlap, one is not stored.
+    fn is_sound(own: &[Prepared], writes: &[u8; MOST], reads: &[[u8; MAX_READS]; MOST]) -> bool {
+        let stored = |(index, step): (usize, &Prepared)| {
+            let rows = step.rows()?;
+            let places = std::iter::once(writes[index]).chain(
+                step.operands()
+                    .into_iter()
+                    .zip(reads[index])
+                    .filter(|(read, _)| read.is_some())
+                    .map(|(_, place)| place),
+            );
+            Some(
+                sides(step, rows)
+                    .zip(places)
+                    .filter(|(_, place)| *place == STORED)
+                    .map(|(side, _)| side)
+                    .collect(),
+            )
+        };
+        let all: Option<Vec<Vec<Side>>> = own.iter().enumerate().map(stored).collect();
+        let all: Vec<Side> = all.into_iter().flatten().flatten().collect();
+        all.iter().enumerate().all(|(index, side)| all[..index].iter().all(|other| agree(side, other)))
     }
 
     /// The chain, if its commands have more than one strip and something to give each other.
@@ -195,14 +253,21 @@ impl Draft {
                 // What was there before the chain is where the plan has it.
                 *to = read.map_or(STORED, |(range, _)| place(&range, &values));
             }
-            if !values.contains(&step.write) && is_forgotten(&step.write, segments, behind) {
+            let last = own.iter().rposition(|other| other.write == step.write).unwrap_or(index);
+            let later = &own[last + 1..];
+            if !values.contains(&step.write) && is_forgotten(&step.write, segments, later, behind) {
                 values.push(step.write);
             }
             writes[index] = place(&step.write, &values);
         }
+        if self.overlaid && !Self::is_sound(own, &writes, &reads) {
+            return None;
+        }
         let value = values.iter().map(bytes).max().unwrap_or(0);
+        let scratch = own.iter().map(Prepared::rows_scratch).max().unwrap_or(0);
         let (first, count, rows) = (self.first, self.count, self.rows);
-        Some(Chain { first, count, rows, each, copies, writes, reads, values: values.len(), value })
+        let (overlaid, values) = (self.overlaid, values.len());
+        Some(Chain { first, count, rows, each, copies, scratch, overlaid, writes, reads, values, value })
     }
 }
 
@@ -218,19 +283,38 @@ fn row_bytes(sides: impl Iterator<Item = Side> + Clone, rows: u64) -> u64 {
 
 /// The chains of a program's commands, in their order.
 pub(super) fn chains(steps: &[Prepared], segments: &SegmentTable) -> Vec<Chain> {
-    let (mut found, mut draft) = (Vec::new(), Draft::default());
-    for (index, step) in steps.iter().enumerate() {
-        if draft.take(step, segments) {
+    let mut found = Vec::new();
+    find(steps, segments, 0..steps.len(), true, &mut found);
+    found
+}
+
+/// Those of some commands.
+fn find(
+    steps: &[Prepared],
+    segments: &SegmentTable,
+    among: Range<usize>,
+    overlays: bool,
+    found: &mut Vec<Chain>,
+) {
+    let mut draft = Draft::default();
+    draft.begin(among.start);
+    let finish = |draft: &Draft, found: &mut Vec<Chain>| match draft.finish(steps, segments) {
+        Some(chain) => found.push(chain),
+        // Shorter ones, perhaps.
+        None if draft.overlaid => find(steps, segments, draft.first..draft.first + draft.count, false, found),
+        None => {}
+    };
+    for index in among {
+        if draft.take(&steps[index], segments, overlays) {
             continue;
         }
-        found.extend(draft.finish(steps, segments));
+        finish(&draft, found);
         draft.begin(index);
-        if !draft.take(step, segments) {
+        if !draft.take(&steps[index], segments, overlays) {
             draft.begin(index + 1);
         }
     }
-    found.extend(draft.finish(steps, segments));
-    found
+    finish(&draft, found);
 }
 
 /// Where an operand of the chain lies.
@@ -280,7 +364,13 @@ impl Chain {
 
     /// Bytes of a thread's own.
     const fn room(&self) -> usize {
-        self.copies + self.values * self.value
+        self.copies + self.scratch + self.values * self.value
+    }
+
+    /// Whether so many threads have work, and what is to be stored has a place of its own: products have threads for the rows of a matrix, too, where there are few matrices.
+    pub(super) fn suits(&self, threads: usize, stores: bool) -> bool {
+        let few = self.scratch > 0 && self.rows.div_ceil(self.each) < threads as u64;
+        !(few || stores && self.overlaid)
     }
 
     /// Runs the commands of the chain, out of `steps`, those of the whole program. `staging` holds [`Self::staging_bytes`] at least.
@@ -342,11 +432,12 @@ impl Chain {
         strips.run(self.each, pool, &|strip| {
             let Strip { own, outside, room } = strip;
             let (kept, room) = room.split_at_mut(self.values * self.value);
+            let (scratch, room) = room.split_at_mut(self.scratch);
             let mut values: [&mut [u8]; MOST] = Default::default();
             for (to, value) in values.iter_mut().zip(kept.chunks_exact_mut(self.value.max(1))) {
                 *to = value;
             }
-            let mut task = Task { own, outside, room, values };
+            let mut task = Task { own, outside, room, scratch, values };
             for (index, link) in links.iter().flatten().enumerate() {
                 if failed.get().is_some() {
                     return;
@@ -364,7 +455,7 @@ impl Chain {
     /// Runs a command on the rows of a strip.
     fn run_link(&self, link: &Link<'_>, task: &mut Task<'_>, pool: &Pool) -> Result<(), RunError> {
         let Link { step, rows, sources, write } = link;
-        let Task { own, outside, room, values } = task;
+        let Task { own, outside, room, scratch, values } = task;
         let finer = rows.count / self.rows;
         let (first, count) = (own.rows.start * finer, (own.rows.end - own.rows.start) * finer);
         // From the first of these rows' first byte to the last one's last.
@@ -443,7 +534,7 @@ impl Chain {
                     *read = given;
                 }
             }
-            step.run_rows(count as usize, reads, output, pool).map_err(RunError::Kernel)
+            step.run_rows(count as usize, reads, output, scratch, pool).map_err(RunError::Kernel)
         })();
         if let Some(place) = taken {
             values[place] = made;
@@ -457,6 +548,7 @@ struct Task<'a> {
     own: Own<'a>,
     outside: &'a mut [u8],
     room: &'a mut [u8],
+    scratch: &'a mut [u8],
     /// Values that are not stored; that which is being written is taken out.
     values: [&'a mut [u8]; MOST],
 }

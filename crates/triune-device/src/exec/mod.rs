@@ -569,11 +569,13 @@ impl Decoded {
             }
             let own = border.as_mut().map(|(sources, targets)| (*sources, &mut **targets));
             let chain = chains.next_if(|chain| chain.first == index);
-            let whole = chain.filter(|chain| !watched && index + chain.count <= end);
+            // Who runs over a border sees what is behind it alone; others may look into the memory, or go on in it.
+            let stores = own.is_none() || self.is_part;
+            let whole = chain.filter(|chain| {
+                !watched && index + chain.count <= end && chain.suits(pool.threads(), stores)
+            });
             let done = if let Some(chain) = whole {
                 next += chain.count;
-                // Who runs over a border sees what is behind it alone; others may look into the memory, or go on in it.
-                let stores = own.is_none() || self.is_part;
                 chain.run(prepared, lease, &self.segments, own, staging, pool, stores)
             } else {
                 next += 1;

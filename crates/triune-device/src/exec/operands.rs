@@ -39,6 +39,16 @@ impl SegRange {
             && other.start < self.start + self.len
     }
 
+    /// The first byte behind it.
+    pub(super) const fn end(&self) -> u64 {
+        self.start + self.len
+    }
+
+    /// Whether all bytes of another range are its own.
+    pub(super) const fn covers(&self, other: &Self) -> bool {
+        self.segment == other.segment && self.start <= other.start && other.end() <= self.end()
+    }
+
     /// The range in bytes of the segment, if this machine can address it.
     pub(super) fn indices(&self) -> Option<Range<usize>> {
         let start = usize::try_from(self.start).ok()?;
@@ -73,15 +83,22 @@ pub(super) trait Step: Send + Sync + fmt::Debug {
         None
     }
 
-    /// As [`Self::run`], of `count` of its [`Self::rows`]: the slices of operands that have rows are those of these alone. Needs no scratch.
+    /// Bytes of scratch that any number of its rows needs.
+    fn rows_scratch(&self) -> usize {
+        0
+    }
+
+    /// As [`Self::run`], of `count` of its [`Self::rows`], by one thread: the slices of operands that have rows are those of these
+    /// alone, and the scratch has [`Self::rows_scratch`] bytes at least.
     fn run_rows(
         &self,
         count: usize,
         reads: [&[u8]; MAX_READS],
         write: &mut [u8],
+        scratch: &mut [u8],
         pool: &Pool,
     ) -> Result<(), triune_kernels::Error> {
-        let _ = (count, reads, write, pool);
+        let _ = (count, reads, write, scratch, pool);
         Err(triune_kernels::Error::Invalid("the command cannot be cut in rows"))
     }
 
@@ -193,6 +210,7 @@ where
         count: usize,
         reads: [&[u8]; MAX_READS],
         write: &mut [u8],
+        _scratch: &mut [u8],
         pool: &Pool,
     ) -> Result<(), triune_kernels::Error> {
         (self.kernel)(Some(count), reads, write, pool)
@@ -389,15 +407,21 @@ impl Prepared {
         self.reads.map(|read| read.map(|read| (read.range(), read.staged)))
     }
 
+    /// Bytes of scratch that its rows need, on a boundary that kernels are given.
+    pub(super) fn rows_scratch(&self) -> usize {
+        padded(self.kernel.rows_scratch() as u64)
+    }
+
     /// Computes some of its rows.
     pub(super) fn run_rows(
         &self,
         count: usize,
         reads: [&[u8]; MAX_READS],
         write: &mut [u8],
+        scratch: &mut [u8],
         pool: &Pool,
     ) -> Result<(), triune_kernels::Error> {
-        self.kernel.run_rows(count, reads, write, pool)
+        self.kernel.run_rows(count, reads, write, scratch, pool)
     }
 
     /// The segments that it reads.

@@ -43,6 +43,8 @@ pub enum Hosted {
     Sequence(SequenceOp),
     /// Samples of a map in the parts of regions; inputs x, regions, the image of each.
     RoiAlign(RoiAlign),
+    /// The largest elements of a map in the parts of regions; inputs x, regions with the image of each.
+    RoiPool(RoiPool),
     /// Determinants of matrices.
     Determinant(Determinant),
     /// Inverses of matrices.
@@ -134,6 +136,7 @@ impl Hosted {
             Self::Map(_) => "SequenceMap",
             Self::Unique(_) => "Unique",
             Self::RoiAlign(_) => "RoiAlign",
+            Self::RoiPool(_) => "MaxRoiPool",
             Self::Determinant(_) => "Det",
             Self::Inverse(_) => "Inverse",
             Self::SingularValues(_) => "SingularValues",
@@ -169,6 +172,7 @@ impl Hosted {
             Self::Nms(op) => op.infer(at),
             Self::NonMaxSuppression(_) => NonMaxSuppression::infer(at),
             Self::RoiAlign(op) => op.infer(at),
+            Self::RoiPool(op) => op.infer(at),
             Self::Determinant(_) => Determinant::infer(at),
             Self::Inverse(_) => Inverse::infer(at),
             Self::SingularValues(_) => SingularValues::infer(at),
@@ -202,6 +206,7 @@ impl Hosted {
             Self::Maps(_) => Some("it makes or takes maps, which are no tensors"),
             Self::Nms(_)
             | Self::RoiAlign(_)
+            | Self::RoiPool(_)
             | Self::Determinant(_)
             | Self::Inverse(_)
             | Self::SingularValues(_)
@@ -236,6 +241,7 @@ hosted!(
     Map,
     Unique,
     RoiAlign,
+    RoiPool,
     Determinant,
     Inverse,
     SingularValues,
@@ -318,6 +324,19 @@ pub struct RoiAlign {
     pub scale: f32,
     /// Whether pixels' coordinates are those of their centres; else regions are at least 1 wide and high.
     pub half_pixel: bool,
+}
+
+/// The largest element of a map in each part of regions: inputs x (N, C, H, W), regions (R, 5) of the image's number and corners x₀
+/// y₀ x₁ y₁. The result is (R, C, rows, columns) of x's type, f16, f32 or f64.
+///
+/// Corners are those of elements, rounded half away from zero, and belong to the region; parts that meet share elements, and a part
+/// without any gives 0.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RoiPool {
+    /// Rows and columns of a region's parts.
+    pub size: [usize; 2],
+    /// What regions' coordinates are multiplied by to be those of x.
+    pub scale: f32,
 }
 
 /// The determinant of each matrix of (…, M, M): (…) of the same type, f16, f32 or f64; computed in f64.
@@ -465,6 +484,17 @@ impl RoiAlign {
                 "regions {} of {} and images {} for {}",
                 regions.shape, regions.dtype, images.shape, x.dtype
             )));
+        }
+        at.like_input(at.shape(&[regions.shape[0], x.shape[1], self.size[0], self.size[1]])?)
+    }
+}
+
+impl RoiPool {
+    pub(super) fn infer(self, at: &Operands<'_>) -> Result<Vec<TensorType>, Error> {
+        let (x, regions) = (at.of_rank(0, 4)?, at.of_rank(1, 2)?);
+        expect_real(at, 0)?;
+        if regions.shape[1] != 5 || regions.dtype != x.dtype {
+            return Err(at.wrong(format!("regions {} of {} for {}", regions.shape, regions.dtype, x.shape)));
         }
         at.like_input(at.shape(&[regions.shape[0], x.shape[1], self.size[0], self.size[1]])?)
     }

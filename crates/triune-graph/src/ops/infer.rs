@@ -1,6 +1,6 @@
 //! What a shape rule sees: the operands' types, extents and, where known, elements.
 
-use triune_tensor::{DType, Shape, text::List};
+use triune_tensor::{DType, MAX_RANK, Shape, text::List};
 
 use crate::{Constant, Error};
 
@@ -134,9 +134,14 @@ impl<'a> Operands<'a> {
 
     /// A shape of `dims`, whose elements have to be countable.
     pub(crate) fn shape(&self, dims: &[usize]) -> Result<Shape, Error> {
-        Shape::new(dims)
-            .filter(is_countable)
-            .ok_or_else(|| self.wrong(format!("the result's shape {} is too large", List(dims))))
+        Shape::new(dims).filter(is_countable).ok_or_else(|| {
+            let dims_of = List(dims);
+            self.wrong(if dims.len() > MAX_RANK {
+                format!("the result {dims_of} has {} dimensions; tensors have {MAX_RANK} at most", dims.len())
+            } else {
+                format!("the result's shape {dims_of} is too large")
+            })
+        })
     }
 
     /// The extent that both operands have along a broadcast axis, as numpy does it.

@@ -31,7 +31,7 @@ pub use control::{Body, If, Loop, Map, Scan, ScanAxis};
 pub use conv::{AutoPad, Conv, Epilogue, PostOp, Residual};
 pub use dynamic::{
     CondTake, Determinant, Hosted, Inverse, LinearAttention, NGramWeight, NGrams, Nms, NonMaxSuppression,
-    NonZero, RoiAlign, SequenceOp, SingularValues, Unique,
+    NonZero, RoiAlign, RoiPool, SequenceOp, SingularValues, Unique,
 };
 pub use eltwise::{Binary, Rotate};
 pub use encoders::{CastMap, Dictionary, Entries, MapOp, OneHotEncoder};

@@ -12,6 +12,8 @@ const IMAGE: [&str; 4] = ["1", "4", "8", "6"];
 enum Kind {
     /// The bytes are no model.
     Malformed,
+    /// It is of a version that is not read.
+    Version,
     /// Its names do not fit together.
     Graph,
     /// A node is not supported.
@@ -21,6 +23,7 @@ enum Kind {
 fn kind(error: &Error) -> Option<Kind> {
     match error {
         Error::Malformed { format: "ONNX", .. } => Some(Kind::Malformed),
+        Error::Version { format: "ONNX", .. } => Some(Kind::Version),
         Error::Graph(_) => Some(Kind::Graph),
         Error::Unsupported { .. } => Some(Kind::Unsupported),
         _ => None,
@@ -89,9 +92,13 @@ fn messages_that_are_damaged() {
         (bytes(&[0x38, 1]), Kind::Malformed, &["message field has another wire type"]),
         (bytes(&[0x42, 2, 0x12, 0]), Kind::Malformed, &["an integer field has another wire type"]),
         (bytes(&[0x42, 3, 0x0a, 1, 0xff]), Kind::Malformed, &["not UTF-8"]),
-        (Model::new(0, &IMAGE, &[relu()]).bytes(), Kind::Malformed, &["opset 0 is not supported", "1 to 28"]),
-        (Model::new(29, &IMAGE, &[relu()]).bytes(), Kind::Malformed, &["opset 29 is not supported"]),
-        (Model::new(i64::MIN, &IMAGE, &[relu()]).bytes(), Kind::Malformed, &["opset -9223372036854775808"]),
+        (Model::new(0, &IMAGE, &[relu()]).bytes(), Kind::Version, &["operator set 0,", "1 to 28"]),
+        (Model::new(29, &IMAGE, &[relu()]).bytes(), Kind::Version, &["operator set 29,"]),
+        (
+            Model::new(i64::MIN, &IMAGE, &[relu()]).bytes(),
+            Kind::Version,
+            &["operator set -9223372036854775808"],
+        ),
         (graph(&[relu()], &[(15, &empty)]), Kind::Malformed, &["sparse initializers"]),
         (graph(&[Message::default().text(3, "it")], &[]), Kind::Malformed, &["node 'it' has no operator"]),
         (graph(&[relu().message(5, &empty)], &[]), Kind::Malformed, &["an attribute has no name"]),

@@ -1,9 +1,11 @@
 //! Samples of maps in parts of regions.
 
+use std::ops::Range;
+
 use triune_device::work;
-use triune_graph::ops::RoiAlign;
+use triune_graph::ops::{RoiAlign, RoiPool};
 use triune_kernels::{Isa, SAMPLE_CHANNELS, SampleMap, SamplePlace};
-use triune_tensor::{memory, text::List};
+use triune_tensor::{DType, memory, text::List};
 
 use super::{Element, Elements, Operands};
 use crate::{Error, Tensor};
@@ -121,6 +123,63 @@ pub(super) fn align(at: &Operands<'_>, op: RoiAlign) -> Result<Tensor, Error> {
                         (false, _) => sums[lane] / number as f64,
                     };
                 }
+            }
+        }
+    }
+    at.tensor(x.dtype, &shape, results.into_iter())
+}
+
+/// Where the parts of a region from one element to another lie along an axis of a map, as ONNX Runtime divides it: in f32, from the
+/// rounded product with a part's number on, to the next one's rounded up.
+fn parts(first: i64, last: i64, count: usize, extent: usize) -> impl Iterator<Item = Range<usize>> {
+    let each = last.saturating_sub(first).saturating_add(1).max(1) as f32 / count as f32;
+    let inside = move |place: f32| first.saturating_add(place as i64).clamp(0, extent as i64) as usize;
+    (0..count)
+        .map(move |part| inside((part as f32 * each).floor())..inside(((part + 1) as f32 * each).ceil()))
+}
+
+pub(super) fn pool(at: &Operands<'_>, op: RoiPool) -> Result<Tensor, Error> {
+    let (x, regions) = (at.input(0)?, at.input(1)?);
+    let (&[count, channels, height, width], &[number, 5]) = (x.shape, regions.shape) else {
+        return Err(at.wrong(format!("a map {} and regions {}", List(x.shape), List(regions.shape))));
+    };
+    if !x.dtype.is_float() || regions.dtype != x.dtype {
+        return Err(at.wrong(format!("regions of {} for a map of {}", regions.dtype, x.dtype)));
+    }
+    let [rows, columns] = op.size;
+    let shape = [number, channels, rows, columns];
+    let total = shape.iter().try_fold(1_usize, |product, &extent| product.checked_mul(extent));
+    let mut results = memory::with_room(total.ok_or_else(|| at.wrong("too many results"))?)?;
+    let (pixels, corners) = (at.doubles(0)?, at.doubles(1)?);
+    let lowest = match x.dtype {
+        DType::F64 => f64::MIN,
+        DType::F16 => -65_504.0,
+        _ => f32::MIN.into(),
+    };
+    for (region, corners) in corners.chunks_exact(5).enumerate() {
+        let image = corners[0];
+        if !(0.0..count as f64).contains(&image) {
+            return Err(at.wrong(format!("region {region} is of no image of {count}")));
+        }
+        // `as` cuts what is behind the point, as the conversion there does, and saturates.
+        let place = |index: usize| (corners[index] as f32 * op.scale).round() as i64;
+        let down: Vec<Range<usize>> = parts(place(2), place(4), rows, height).collect();
+        let across: Vec<Range<usize>> = parts(place(1), place(3), columns, width).collect();
+        for channel in 0..channels {
+            let plane = &pixels[(image as usize * channels + channel) * height * width..][..height * width];
+            for (down, across) in down.iter().flat_map(|down| across.iter().map(move |across| (down, across)))
+            {
+                work::go_on()?;
+                let mut most = None;
+                for row in down.clone() {
+                    let own = plane[row * width..][..width].get(across.clone()).unwrap_or_default();
+                    // NaN is never larger.
+                    let least = most.unwrap_or(lowest);
+                    let largest =
+                        own.iter().fold(least, |most, &pixel| if pixel > most { pixel } else { most });
+                    most = if own.is_empty() { most } else { Some(largest) };
+                }
+                results.push(most.unwrap_or(0.0));
             }
         }
     }

@@ -4,16 +4,67 @@ use std::sync::Arc;
 
 use triune_kernels::{
     BlockArithmetic, BlockMatMul, BlockSpec, FMatMul, IMatMul, IMatMulOperands, IMatMulSpec, MatMulSpec,
-    Nhwc, PackedBytes, QMatMul, QMatMulSpec, TMatMulSpec,
+    Nhwc, PackedBytes, Pool, QMatMul, QMatMulSpec, TMatMulSpec,
 };
 use triune_tensor::{DType, function::UnaryKind};
 
 use super::super::{
     check::{Checker, FilterSource, Result, bad, expect_dtype, refused},
-    operands::{Prepared, with_scratch},
+    operands::{MAX_READS, Prepared, Rows, Step, with_scratch},
 };
 use super::{EIGHT_BIT, Prepare, conv::q8, elements, elements_mut, with_number};
 use crate::command;
+
+/// Products of matrices, which can be cut in these.
+#[derive(Debug)]
+struct Matrices {
+    rows: Option<Rows>,
+    product: FMatMul,
+    bias: Option<Vec<f32>>,
+}
+
+impl Step for Matrices {
+    fn scratch_bytes(&self, threads: usize) -> usize {
+        self.product.scratch_bytes(threads)
+    }
+
+    fn rows(&self) -> Option<Rows> {
+        self.rows
+    }
+
+    fn rows_scratch(&self) -> usize {
+        self.product.scratch_bytes(1)
+    }
+
+    fn run_rows(
+        &self,
+        count: usize,
+        [a, b, ..]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), triune_kernels::Error> {
+        let (a, b, write) = (elements(a)?, elements(b)?, elements_mut(write)?);
+        self.product.run_some(count, a, b, self.bias.as_deref(), write, scratch, pool)
+    }
+
+    fn run(
+        &self,
+        [a, b, ..]: [&[u8]; MAX_READS],
+        write: &mut [u8],
+        scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), triune_kernels::Error> {
+        self.product.run(
+            elements(a)?,
+            elements(b)?,
+            self.bias.as_deref(),
+            elements_mut(write)?,
+            scratch,
+            pool,
+        )
+    }
+}
 
 impl Prepare for command::FMatMul {
     fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
@@ -40,17 +91,21 @@ impl Prepare for command::FMatMul {
         // The result as a flat map.
         let results = Nhwc::dense(1, 1, 1, count([batch, m, n]) as usize);
         let follows = activation != UnaryKind::Identity;
-        // The product, where an activation follows it.
-        let raw_bytes = if follows { (4 * results.elements()).next_multiple_of(64) } else { 0 };
+        // The product that the activation follows.
+        let raw_bytes = (4 * results.elements()).next_multiple_of(64);
+        if !follows {
+            let [a_row, b_row, row] =
+                [[m, k], [k, n], [m, n]].map(|[rows, columns]| (4 * rows * columns) as usize);
+            let b_row = if self.shared_b { 0 } else { b_row };
+            let step = Matrices { rows: Rows::dense(batch as usize, [a_row, b_row], row), product, bias };
+            return checker.finish([a, b], &output, false, step);
+        }
         let step = with_scratch(
             product,
             move |product, threads| raw_bytes + product.scratch_bytes(threads),
             move |product, [a, b, ..], write, scratch, pool| {
                 let (a, b, write) = (elements(a)?, elements(b)?, elements_mut(write)?);
                 let (raw, scratch) = scratch.split_at_mut(raw_bytes);
-                if !follows {
-                    return product.run(a, b, bias.as_deref(), write, scratch, pool);
-                }
                 let raw: &mut [f32] = &mut elements_mut(raw)?[..results.elements()];
                 product.run(a, b, bias.as_deref(), raw, scratch, pool)?;
                 triune_kernels::unary(isa, activation, raw, results, write, results, pool)

@@ -5,7 +5,7 @@ use triune_tensor::{DType, function::ResizeMode};
 
 use super::super::{
     check::{Checker, Result, bad, expect_dtype, refused},
-    operands::{Prepared, plain},
+    operands::{Prepared, Rows, in_rows, plain},
 };
 use super::{Prepare, conv::q8, elements, elements_mut, expect_scale};
 use crate::command;
@@ -26,16 +26,43 @@ impl Prepare for command::Copy {
         let extents = dims.map(u64::from);
         let src = checker.strided("src", src, elem_bytes.into(), extents, src_strides)?;
         let dst = checker.strided("dst", dst, elem_bytes.into(), extents, dst_strides)?;
-        let copy = CopyNd::new(&CopySpec {
+        let spec = CopySpec {
             elem_bytes: elem_bytes as usize,
             dims: dims.map(|dim| dim as usize),
             src_offset: 0,
             src_strides: src.strides().map(u64::cast_signed),
             dst_strides: dst.strides().map(|stride| stride as usize),
-        })
-        .map_err(refused("dims"))?;
-        checker.finish([src], &dst, false, plain(move |[src, ..], write, pool| copy.run(src, write, pool)))
+        };
+        let copy = CopyNd::new(&spec).map_err(refused("dims"))?;
+        let outermost = outermost(&spec);
+        let rows = outermost.and_then(|axis| {
+            let (count, row) = (spec.dims[axis], spec.dst_strides[axis]);
+            Rows::dense(count, [spec.src_strides[axis] as usize], row)
+        });
+        let step = in_rows(rows, move |some, [src, ..], write, pool| match (some, outermost) {
+            (Some(count), Some(axis)) => {
+                let mut spec = spec;
+                spec.dims[axis] = count;
+                CopyNd::new(&spec)?.run(src, write, pool)
+            }
+            _ => copy.run(src, write, pool),
+        });
+        checker.finish([src], &dst, false, step)
     }
+}
+
+/// The axis that a copy can be cut along: the outermost one of a destination without gaps, unless the source's neighbours lie along it,
+/// which are to be read together.
+fn outermost(spec: &CopySpec) -> Option<usize> {
+    let axis = spec.dims.iter().position(|&dim| dim > 1)?;
+    let mut dense = spec.elem_bytes;
+    for at in (axis..spec.dims.len()).rev().filter(|&at| spec.dims[at] > 1) {
+        if spec.dst_strides[at] != dense {
+            return None;
+        }
+        dense = dense.checked_mul(spec.dims[at])?;
+    }
+    (spec.src_strides[axis] > spec.elem_bytes as i64).then_some(axis)
 }
 
 impl Prepare for command::Fill {

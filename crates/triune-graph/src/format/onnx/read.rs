@@ -293,11 +293,12 @@ fn opsets<'b>(model: &Model<'b>) -> Result<Opsets<'b>, Error> {
         None => *OPSETS.end(),
     };
     if !OPSETS.contains(&opset) {
-        return Err(malformed(format!(
-            "opset {opset} is not supported; convert the model to one of {} to {}",
-            OPSETS.start(),
-            OPSETS.end()
-        )));
+        let (first, last) = OPSETS.into_inner();
+        let reason = format!(
+            "the model is of operator set {opset}, and {first} to {last} are read; export it with one of them, or convert it \
+             (onnx.version_converter)"
+        );
+        return Err(Error::Version { format: "ONNX", reason });
     }
     Ok(opsets)
 }

@@ -115,7 +115,11 @@ impl<'a> Source<'a> {
         let location = entry("location").ok_or_else(|| fail("no location".into()))?;
         let folder = self
             .folder
-            .ok_or_else(|| fail(format!("'{location}' cannot be found for a model read from memory")))?;
+            .ok_or_else(|| {
+                fail(format!(
+                    "'{location}' lies beside the model's file, but the model comes from memory: open the file, or name its folder (external_data=)"
+                ))
+            })?;
         // The file is data from a stranger: it may name files beside the model, not the rest of the disk.
         let plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
         if location.is_empty() || !Path::new(location).components().all(plain) {

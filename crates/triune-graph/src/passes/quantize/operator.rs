@@ -112,6 +112,30 @@ fn epilogue_mut(op: &mut Op) -> Option<&mut Epilogue> {
 
 /// The operator over 8-bit operands, when it has such a form and all its operands do.
 fn integer_form(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Option<Node> {
+    form(rewriter, node, to).filter(has_finite_factors)
+}
+
+/// Whether f32 has the factors by which an operator's integers become its result's, and what they make of the largest integers:
+/// between scales that are far apart it has not, and the operator stays in reals, where each scale is for itself.
+fn has_finite_factors(node: &Node) -> bool {
+    let Some(quant) = &node.quant else { return true };
+    let scale = |index: usize| quant.operand(index).map_or(1.0, |params| params.scale);
+    let per_step = |scale: f32| f64::from(scale / quant.result.scale);
+    let largest = f64::from(u16::MAX);
+    let reach = match &node.op {
+        Op::Conv(_) | Op::Gemm(_) | Op::MatMul(_) => {
+            let weights = quant.weights.iter().copied().fold(0.0, f32::max);
+            let other = if quant.weights.is_empty() { scale(1) } else { weights };
+            per_step(scale(0) * other)
+        }
+        Op::Binary(Binary { kind: BinaryKind::Mul, .. }) => per_step(scale(0) * scale(1)) * largest * largest,
+        Op::Binary(_) => (per_step(scale(0)) + per_step(scale(1))) * 2.0 * largest,
+        _ => per_step(scale(0)) * largest,
+    };
+    reach < f64::from(f32::MAX)
+}
+
+fn form(rewriter: &mut Rewriter<'_>, node: &Node, to: Quantized) -> Option<Node> {
     let x = node.inputs.first().copied()??;
     match &node.op {
         Op::Conv(op) if op.epilogue.post_ops.is_empty() => {
@@ -208,7 +232,6 @@ fn over_integers(rewriter: &Rewriter<'_>, node: &Node, operands: usize, to: Quan
     Some(node)
 }
 
-/// The same operator on the integers behind its first operand, when they are of the result's type.
 /// How many elements a softmax shares out 1 among.
 fn row(rewriter: &Rewriter<'_>, op: Softmax, x: ValueId) -> Option<usize> {
     let shape = rewriter.value(x).fixed_shape()?;
@@ -217,6 +240,7 @@ fn row(rewriter: &Rewriter<'_>, op: Softmax, x: ValueId) -> Option<usize> {
     row.iter().try_fold(1, |product: usize, &extent| product.checked_mul(extent))
 }
 
+/// The same operator on the integers behind its first operand, when they are of the result's type.
 fn of_one_type(rewriter: &Rewriter<'_>, node: &Node, to: Quantized) -> Option<Node> {
     let (_, from) = dequantized(rewriter, node.inputs.first().copied()??)?;
     (from.dtype == to.dtype).then(|| over_integers(rewriter, node, 1, to))?

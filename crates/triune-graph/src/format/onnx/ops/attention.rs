@@ -85,7 +85,10 @@ impl Attention {
         let dtype = f.dtype(q);
         let bias = self.bias(f, dtype, queries[2], keys[2], before)?;
         let cap = (self.cap > 0.0).then(|| f64::from(self.cap));
-        let how = Weighing { cap, bias, precision: self.precision, sink: None, blind: bias.is_some() };
+        // Whether a query sees a key: what is fed says, or what is known of their places.
+        let fed = f.get(3).is_some() || f.get(6).is_some();
+        let blind = bias.is_some() && (fed || self.is_blind(queries[2], keys[2], before));
+        let how = Weighing { cap, bias, precision: self.precision, sink: None, blind };
         let Weighed { stages: [product, capped, biased, weights], mut y } = how.weigh(f, [q, k, v])?;
         if flat {
             y = places_first(f, y)?;
@@ -111,6 +114,18 @@ impl Attention {
             }
             _ => Err(f.wrong(format!("operand {shape} in {} heads", heads.unwrap_or(0)))),
         }
+    }
+
+    /// Whether the places alone hide all keys from a query.
+    fn is_blind(&self, queries: usize, keys: usize, before: usize) -> bool {
+        let [left, right] = self.window;
+        (before..before.saturating_add(queries)).any(|place| {
+            let place = place as i64;
+            let first = left.map_or(0, |left| place.saturating_sub(left));
+            let last = right.map_or(i64::MAX, |right| place.saturating_add(right));
+            let last = if self.causal { last.min(place) } else { last };
+            first.max(0) > last.min(keys as i64 - 1)
+        })
     }
 
     /// What is added to the scores of `queries` and `keys`: 0, or −∞ where a query does not see a key.
@@ -240,17 +255,20 @@ impl Weighing {
         if self.sink.is_some() {
             weights = f.slice(weights, 3, 0, columns as i64)?;
         }
+        let mut weights = f.cast(weights, dtype)?;
+        let packed = f.reshape(weights, &[batch, own, heads / own * rows, columns])?;
+        let y = f.matmul(packed, v)?;
+        let mut y = f.reshape(y, &[batch, heads, rows, elements])?;
         if let Some(bias) = self.bias.filter(|_| self.blind) {
             let last = f.rank(bias) - 1;
             let most = f.reduce(ReduceKind::Max, bias, &[last])?;
             let blind = f.compare(BinaryKind::Equal, most, f64::NEG_INFINITY)?;
-            let zero = f.scalar_like(0.0, weights);
-            weights = f.choose(blind, zero, weights)?;
+            // Few look at the weights, and a query has fewer elements of a value than keys.
+            for value in [&mut weights, &mut y] {
+                let zero = f.scalar_like(0.0, *value);
+                *value = f.choose(blind, zero, *value)?;
+            }
         }
-        let weights = f.cast(weights, dtype)?;
-        let packed = f.reshape(weights, &[batch, own, heads / own * rows, columns])?;
-        let y = f.matmul(packed, v)?;
-        let y = f.reshape(y, &[batch, heads, rows, elements])?;
         Ok(Weighed { stages: [product, capped, biased, weights], y })
     }
 }

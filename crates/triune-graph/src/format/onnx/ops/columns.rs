@@ -175,7 +175,7 @@ fn deform_conv(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
                 return Err(f.unsupported(format!("weights {own} for {shape}; windows have two axes here")));
             };
             let wrong = || f.wrong(format!("weights {own} and offsets {moved} for {shape}"));
-            if shape.contains(&0) {
+            if shape[1..].contains(&0) {
                 return Err(f.wrong(format!("input {shape} has no elements to take")));
             }
             if inner.checked_mul(groups) != Some(c)

@@ -321,7 +321,7 @@ fn affine_grid(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         let size = f.ints(1)?.unwrap_or_default();
         let size: Option<Vec<usize>> = size.iter().map(|&extent| usize::try_from(extent).ok()).collect();
         let matrices = f.shape(theta);
-        let size = size.filter(|size| matches!(size.len(), 4 | 5) && !size.contains(&0));
+        let size = size.filter(|size| matches!(size.len(), 4 | 5));
         let size = size.ok_or_else(|| f.wrong("the size is none of images or volumes"))?;
         let axes = size.len() - 2;
         if matrices[..] != [size[0], axes, axes + 1] {

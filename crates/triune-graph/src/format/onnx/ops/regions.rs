@@ -3,7 +3,7 @@
 use super::{DEFAULT_DOMAIN, Form, Meaning, NodeReader, Operator, Signature, operators};
 use crate::{
     Error, Op,
-    ops::{Determinant, NGramWeight, NGrams, RoiAlign},
+    ops::{Determinant, NGramWeight, NGrams, RoiAlign, RoiPool},
 };
 
 /// Samples of a map in the parts of regions, their mean or largest.
@@ -31,6 +31,16 @@ fn roi_align(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         half_pixel,
     }
     .into())
+}
+
+/// The largest elements in the parts of regions.
+fn max_roi_pool(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    let size = node.extents("pooled_shape")?;
+    let size = size.as_deref().and_then(|size| <[usize; 2]>::try_from(size).ok());
+    let size = size.filter(|size| size.iter().all(|extent| (1..=1 << 16).contains(extent)));
+    let size = size
+        .ok_or_else(|| node.unsupported("attribute 'pooled_shape' is not of two numbers from 1 to 65,536"))?;
+    Ok(RoiPool { size, scale: node.float("spatial_scale", 1.0)? }.into())
 }
 
 /// How often each of a list of sequences of numbers stands in a row.
@@ -88,6 +98,7 @@ fn tf_idf(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
 operators! {
     DEFAULT_DOMAIN;
     "Det": [11, 22] {1, 1, 1 => |_| Ok(Determinant.into())};
+    "MaxRoiPool": [1, 22] {2, 2, 1 => max_roi_pool};
     "RoiAlign": [10, 16, 22] {3, 3, 1 => roi_align};
     "TfIdfVectorizer": [9] {1, 1, 1 => tf_idf};
 }
