@@ -26,6 +26,9 @@ const BLOCK: usize = 128;
 /// Partial results of one row: element i of a run goes to partial result i mod `LANES`.
 const LANES: usize = TILE;
 
+/// Elements of a result, of several axes, up to which neighbouring results are made together.
+const FEW: usize = 16;
+
 /// The loop nest of a reduction: axes that stay and axes that go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reduction {
@@ -106,10 +109,13 @@ impl Reduction {
         Self { kept, input_span: self.input_span - left_out, ..*self }
     }
 
-    /// Whether neighbouring results lie closer together in the input than a result's own elements.
+    /// Whether neighbouring results are made together: they lie closer together in the input than a result's own elements, or have few
+    /// elements each, of several axes.
     fn is_vertical(&self) -> bool {
         let (extent, stride) = self.axes[RANK - 1];
-        self.kept.inner() > 1 && (extent == 1 || self.kept.inner_strides()[1].unsigned_abs() < stride as u64)
+        let closer = extent == 1 || self.kept.inner_strides()[1].unsigned_abs() < stride as u64;
+        let few = self.count <= FEW && self.axes[RANK - 2].0 > 1;
+        self.kept.inner() > 1 && (closer || few)
     }
 
     /// Results, elements of each and what lies between the first ones, where results lie side by side and each is one of short rows.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use triune_device::{
     Addr, Weights,
-    command::{AddParams, FConv, FMatMul, QConv, RequantTarget, Window},
+    command::{AddParams, FConv, QConv, RequantTarget, Window},
 };
 use triune_graph::{
     Constant, Node, ValueId,
@@ -55,7 +55,7 @@ impl Lowering<'_> {
         if op.auto_pad != AutoPad::Explicit {
             return Err(Error::unsupported(node, "auto_pad that shape inference left open"));
         }
-        if self.affine_planes(node, op, &weights)? || self.sums_of_planes(node, op, &weights)? {
+        if self.affine_planes(node, op, &weights)? || self.few_results(node, op, &weights)? {
             return Ok(());
         }
         let mut geometry = ConvGeometry {
@@ -174,7 +174,7 @@ impl Lowering<'_> {
     }
 
     /// The bias of a convolution with such results.
-    fn addend_of_planes(&mut self, node: &Node, dims: Shape) -> Result<Option<View>, Error> {
+    pub(super) fn addend_of_planes(&mut self, node: &Node, dims: Shape) -> Result<Option<View>, Error> {
         let Some(bias) = node.inputs.get(2).copied().flatten() else { return Ok(None) };
         let constant =
             self.graph.value(bias).constant.clone().filter(|constant| constant.dtype() == DType::F32);
@@ -186,68 +186,8 @@ impl Lowering<'_> {
         self.of_each_plane(node, constant.bytes(), dims).map(Some)
     }
 
-    /// A few weighted sums of an image's channels, plane by plane: products of a few rows, for which nothing is transposed and no
-    /// register is empty. Whether the node is that.
-    fn sums_of_planes(&mut self, node: &Node, op: &Conv, weights: &Constant) -> Result<bool, Error> {
-        /// Rows that are multiplied without bringing the planes into another order.
-        const FEW: usize = 4;
-        const IMAGES: usize = 8;
-        let (x, y) = (operand(node, 0)?, result(node)?);
-        let ((dims, dtype), (to_dims, _)) = (self.meta(x)?, self.meta(y)?);
-        let (&[n, channels, h, w], &[results, _, 1, 1]) = (&*dims, &*weights.shape()) else {
-            return Ok(false);
-        };
-        let fits = (1..=FEW).contains(&results)
-            && (1..=IMAGES).contains(&n)
-            && (op.groups, op.stride, op.pad) == (1, [1, 1], [0; 4])
-            && (dtype, weights.dtype()) == (DType::F32, DType::F32)
-            && node.quant.is_none()
-            && !dims.contains(&0)
-            && !op.epilogue.post_ops.iter().any(|post_op| matches!(post_op, PostOp::Residual(_)));
-        if !fits || self.bordered(x).is_some() || !self.is_plane_by_plane(node) {
-            return Ok(false);
-        }
-        let from = self.view(x)?;
-        let output = self.place(y, Form::Dense)?;
-        let addend = self.addend_of_planes(node, to_dims)?;
-        let mut post_ops = op.epilogue.post_ops.as_slice();
-        let mut activation = UnaryKind::Identity;
-        if let [PostOp::Activation(kind), rest @ ..] = post_ops {
-            activation = *kind;
-            post_ops = rest;
-        }
-        let target = if post_ops.is_empty() { output } else { self.temporary(&output, DType::F32) };
-        let product = if addend.is_some() { self.temporary(&output, DType::F32) } else { target };
-        let rows = View::dense(Home::Constants, DType::F32, Shape::from([results, channels]));
-        let rows = rows.at(self.constants.add(weights.bytes()));
-        let [m, columns, k] = extents([results, h * w, channels])?;
-        for image in 0..n {
-            let (b, to) = (from.sliced(0, image, 1, 1), product.sliced(0, image, 1, 1));
-            let command = FMatMul {
-                batch: 1,
-                m,
-                n: columns,
-                k,
-                a: self.addr(&rows)?,
-                transpose_a: false,
-                b: self.addr(&b)?,
-                transpose_b: false,
-                shared_b: false,
-                bias: None,
-                output: self.addr(&to)?,
-                activation: if addend.is_some() { UnaryKind::Identity } else { activation },
-            };
-            self.emit(command, &[&rows, &b, &to]);
-        }
-        if let Some(addend) = addend {
-            self.emit_binary(node, BinaryKind::Add, &product, &addend, &target, activation)?;
-        }
-        self.float_post_ops(node, &target, post_ops, &output)?;
-        Ok(true)
-    }
-
     /// The input view with its border, if `x` is an input that has one.
-    fn bordered(&self, x: ValueId) -> Option<View> {
+    pub(super) fn bordered(&self, x: ValueId) -> Option<View> {
         let index = self.graph.inputs.iter().position(|&input| input == x)?;
         self.io.inputs[index].bordered
     }

@@ -6,6 +6,7 @@
 mod constants;
 mod conv;
 mod eltwise;
+mod few_results;
 mod form;
 mod gemm;
 mod index;

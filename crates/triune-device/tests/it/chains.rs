@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use triune_device::{
     Addr, Command, Decoded, FeatureMap, Inputs, Outputs,
     command::{
-        Binary, Convert, FBinary, FNorm, FSoftmax, FTriple, FUnary, Operand, Quantize, Reduce, Select,
+        Binary, Convert, Copy, FBinary, FMatMul, FNorm, FSoftmax, FTriple, FUnary, Operand, Quantize, Reduce,
+        Select,
     },
     exec::StepView,
 };
@@ -89,6 +90,34 @@ impl Drawn {
             6 => FSoftmax { input: at(a), output: at(to), dims: [ROWS, COLUMNS, 1] }.into(),
             7 => Binary { dims: DIMS, kind: BinaryKind::Less, a: x, b: y, output: bytes(output) }.into(),
             8 => Select { dims: DIMS, condition: bytes(x), a: y, b: output, output }.into(),
+            // A matrix in every row, or in every second one, with others of as many or one of all.
+            16..=18 => {
+                let (batch, shared_b) = (if kind == 17 { ROWS / 2 } else { ROWS }, kind == 18);
+                FMatMul {
+                    batch,
+                    m: ELEMENTS / batch / 32,
+                    n: 32,
+                    k: 32,
+                    a: at(a),
+                    transpose_a: how[0] > 5,
+                    b: at(b),
+                    transpose_b: how[1] > 5,
+                    shared_b,
+                    bias: None,
+                    output: at(to),
+                    activation: UnaryKind::Identity,
+                }
+                .into()
+            }
+            19 => Copy {
+                elem_bytes: 4,
+                dims: DIMS,
+                src: x.addr,
+                src_strides: x.strides,
+                dst: output.addr,
+                dst_strides: output.strides,
+            }
+            .into(),
             15 => FTriple { dims: DIMS, then: BinaryKind::Add, a: x, b: y, c: output, output }.into(),
             // A sum for each row, or for each column, between the rows.
             12 | 13 => {
@@ -132,7 +161,7 @@ impl Drawn {
 
 fn drawn() -> impl Strategy<Value = Drawn> {
     let to = (0..=SLOTS).prop_map(|place| if place == SLOTS { SLOTS + 1 } else { place });
-    (0..16_u8, 0..=SLOTS, 0..=SLOTS, to, [0..10_u8, 0..10_u8]).prop_map(|(kind, a, b, to, how)| Drawn {
+    (0..20_u8, 0..=SLOTS, 0..=SLOTS, to, [0..10_u8, 0..10_u8]).prop_map(|(kind, a, b, to, how)| Drawn {
         kind,
         a,
         b,
@@ -251,6 +280,26 @@ fn what_is_chained() {
         let all = Drawn { kind: 0, a: input, b: 0, to: 2, how: [0, how] }.command();
         assert_eq!(links(&[plain(4, input, 0, 0), all]), [], "{how}");
     }
+    // Matrices in rows, and copies; columns before rows are read together.
+    assert_eq!(
+        links(&[plain(16, input, input, 0), plain(6, 0, 0, 2), plain(17, 2, input, output)]),
+        [(0, 3)]
+    );
+    assert_eq!(links(&[plain(19, input, input, 0), plain(4, 0, 0, 2)]), [(0, 2)]);
+    let turned = Drawn { kind: 19, a: input, b: input, to: 0, how: [9, 0] }.command();
+    assert_eq!(links(&[turned, plain(4, 0, 0, 2)]), []);
+    // A place that is taken again: what was there is not stored. Where somebody reads it later it is, and there are two chains.
+    let again = [
+        plain(4, input, 0, 0),
+        plain(0, 0, 0, 2),
+        plain(1, 2, 2, 4),
+        plain(4, 4, 0, 1),
+        plain(4, 1, 0, output),
+    ];
+    assert_eq!(links(&again), [(0, 5)]);
+    let later = |place| [&again[..], &[plain(13, place, 0, 5)]].concat();
+    assert_eq!(links(&later(1)), [(0, 5)]);
+    assert_eq!(links(&later(0)), [(0, 3), (3, 5)]);
     // Nothing to give each other.
     assert_eq!(links(&[plain(4, input, 0, 0), plain(4, input, 0, 2)]), []);
     // Two outputs outside.

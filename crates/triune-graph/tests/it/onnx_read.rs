@@ -209,8 +209,10 @@ fn symbols_are_kept_and_bound() {
         Ok::<_, String>(graph.value(graph.outputs[0]).fixed_shape().unwrap().to_vec())
     };
     assert_eq!(bind(&[("x", &[5, 3, 7])]), Ok(vec![5, 3, 7]));
+    // Inputs whose extents are given need not agree.
+    assert_eq!(bind(&[("x", &[5, 3, 7]), ("z", &[1, 1, 1])]), Ok(vec![5, 3, 7]));
     for (shapes, word) in [
-        (&[("x", &[5, 3, 7][..]), ("z", &[4, 1, 1])][..], "'N'"),
+        (&[("x", &[5, 3, 7][..]), ("z", &[4, 1, 1])][..], "broadcast"),
         (&[("x", &[5, 4, 7])], "dimension 1"),
         (&[("x", &[5, 3])], "3 dimensions"),
         (&[("z", &[5, 1, 1])], "'x:2' is open"),
@@ -297,8 +299,8 @@ fn what_is_not_supported_is_named() {
     ] {
         fails(&image(node), &words);
     }
-    fails(&Model::new(0, &IMAGE, &[]), &["opset 0", "1 to 28"]);
-    fails(&Model::new(29, &IMAGE, &[]), &["opset 29"]);
+    fails(&Model::new(0, &IMAGE, &[]), &["operator set 0,", "1 to 28"]);
+    fails(&Model::new(29, &IMAGE, &[]), &["operator set 29,"]);
     // What an operator set does not have yet, has in a form that is not read, or no longer.
     let versions = [
         (19, "Gelu", vec!["opset 19", "20 is the first"]),

@@ -162,7 +162,11 @@ fn tensors_that_do_not_hold_together() {
             &["'w'", "segmented tensors"],
         ),
         (with(external(&[])), Kind::Malformed, &["'w'", "external data: no location"]),
-        (with(external(&[("location", "w")])), Kind::Malformed, &["'w' cannot be found", "from memory"]),
+        (
+            with(external(&[("location", "w")])),
+            Kind::Malformed,
+            &["'w' lies beside the model's file", "from memory"],
+        ),
         (with(tensor("", 1, &[1]).bytes(9, &[0; 4])), Kind::Graph, &["an initializer has no name"]),
         (
             graph(&[relu()], &[(5, &f32s("w", &[1], &[1.0])), (5, &f32s("w", &[1], &[1.0]))]),

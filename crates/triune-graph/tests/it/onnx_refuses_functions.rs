@@ -248,13 +248,6 @@ fn what_moves_elements() {
         row(
             20,
             "AffineGrid",
-            vec![Open(F32, &[1, 2, 3]), Ints(&[1, 1, 0, 4])],
-            Kind::Shape,
-            "none of images or volumes",
-        ),
-        row(
-            20,
-            "AffineGrid",
             vec![Open(F32, &[1, 2, 3]), Ints(&[2, 1, 4, 4])],
             Kind::Shape,
             "matrices (1, 2, 3) for 2 axes",

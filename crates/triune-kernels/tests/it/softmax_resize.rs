@@ -6,7 +6,9 @@ mod pinned;
 mod resized;
 
 use crate::common::{gapped, indices, isas, same_bits};
-use triune_kernels::{AxisShape, Isa, Nhwc, Pool, Q8, QSoftmax, Resize, ResizeSpec, log_softmax, softmax};
+use triune_kernels::{
+    AxisShape, Isa, Nhwc, Pool, Q8, QSoftmax, Resizable, Resize, ResizeSpec, log_softmax, softmax,
+};
 use triune_tensor::function::{CoordinateMode, NearestMode, ResizeMode};
 use triune_testing::Random;
 
@@ -265,12 +267,49 @@ fn nearest_rounds_as_the_reference() {
             output: [1, output],
             scales: case.scale.map(|scale| [1.0, scale]),
         };
-        let x: Vec<usize> = (0..input).collect();
+        let x: Vec<u64> = (0..input as u64).collect();
         let (i, o) = (Nhwc::dense(1, 1, input, 1), Nhwc::dense(1, 1, output, 1));
         let mut y = vec![0; output];
         Resize::new(&spec).unwrap().run_nearest(&x, i, &mut y, o, &Pool::new(1)).unwrap();
-        assert_eq!(case.columns, y, "{spec:?}");
+        assert!(case.columns.iter().copied().eq(y.iter().map(|&y| y as usize)), "{spec:?}");
     }
+}
+
+/// Planes of elements of every size whose rows and columns are repeated, shorter and longer than vectors, dense or with gaps.
+#[test]
+fn planes_repeat_elements_of_every_size() {
+    fn check<T: Resizable + PartialEq + std::fmt::Debug>(make: impl Fn(usize) -> T) {
+        for (width, times, gap) in triples(&[1, 7, 16, 17, 40], &[1, 2, 3, 4, 5], &[0, 3]) {
+            let (height, out) = (3, [3 * times, width * times]);
+            let spec = ResizeSpec {
+                mode: ResizeMode::Nearest(NearestMode::Floor),
+                coordinates: CoordinateMode::Asymmetric,
+                input: [height, width],
+                output: out,
+                scales: None,
+            };
+            let from = Nhwc::dense(2, height, width, 1);
+            let mut to = Nhwc::dense(2, out[0], out[1], 1);
+            (to.stride_h, to.stride_n) = (out[1] + gap, (out[1] + gap) * out[0]);
+            let x: Vec<T> = (0..from.span()).map(|at| make(at * 37 + 5)).collect();
+            let mut y = vec![make(0); to.span()];
+            Resize::new(&spec).unwrap().run_nearest(&x, from, &mut y, to, &Pool::new(2)).unwrap();
+            for (n, h, w) in triples(&[0, 1], &Vec::from_iter(0..out[0]), &Vec::from_iter(0..out[1])) {
+                assert_eq!(y[to.offset(n, h, w)], x[from.offset(n, h / times, w / times)], "{spec:?} {gap}");
+            }
+        }
+    }
+    check(|at| at as u8);
+    check(|at| at as u16);
+    check(|at| at as u32);
+    check(|at| at as u64);
+    check(|at| at as f32);
+}
+
+/// All triples.
+fn triples(a: &[usize], b: &[usize], c: &[usize]) -> Vec<(usize, usize, usize)> {
+    let pairs = a.iter().flat_map(|&a| b.iter().map(move |&b| (a, b)));
+    pairs.flat_map(|(a, b)| c.iter().map(move |&c| (a, b, c))).collect()
 }
 
 /// A map of one column or row: the stride that says nothing may be anything.
