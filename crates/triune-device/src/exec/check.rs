@@ -7,7 +7,7 @@ use triune_tensor::{DType, memory, text::List};
 
 use super::guard::Guard;
 use super::operands::{MAX_READS, Operands, Prepared, SegRange, Step};
-use super::{Library, Loan, Packing, SegmentTable, budget::Budget, segments::SegmentKind};
+use super::{Library, Loan, Packing, SegmentTable, Weights, budget::Budget, segments::SegmentKind};
 use crate::{
     Addr, Error, FeatureMap, Lease,
     command::{Blocks, FieldError, Opcode, Operand},
@@ -287,8 +287,13 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// Weights of a library with their elements made.
+    pub(super) fn made<'w>(&self, field: &'static str, weights: &'w Weights) -> Result<Cow<'w, Weights>> {
+        self.blame(field, weights.made().map_err(Error::from))
+    }
+
     /// As [`Self::weights`], those of a library as it has them: their elements may have to be made.
-    fn lent(
+    pub(super) fn lent(
         &self,
         field: &'static str,
         addr: Addr,

@@ -376,20 +376,20 @@ impl Library {
         Ok(packed)
     }
 
-    /// The packed form of a matrix of integers in blocks, a column per output channel.
-    pub(super) fn packed_blocks(
+    /// The packed form of a matrix of integers in blocks, a column per output channel; `pack` makes it unless one is alive.
+    pub(super) fn packed_blocks<E>(
         &self,
         addr: Addr,
-        weights: &Weights,
         spec: &BlockSpec,
         isa: Isa,
-    ) -> Result<Arc<BlockMatMul>, KernelError> {
+        pack: impl FnOnce() -> Result<BlockMatMul, E>,
+    ) -> Result<Arc<BlockMatMul>, E> {
         let mut state = self.lock();
         let slot = state.blocks.entry((addr.offset(), *spec, isa)).or_default();
         if let Some(packed) = slot.upgrade() {
             return Ok(packed);
         }
-        let packed = Arc::new(BlockMatMul::new(spec, &weights.dense(), isa)?);
+        let packed = Arc::new(pack()?);
         *slot = Arc::downgrade(&packed);
         Ok(packed)
     }

@@ -235,15 +235,20 @@ impl Prepare for command::BlockMatMul {
         let input = checker.dense("input", self.input, 4, count(m, k))?;
         let output = checker.dense("output", self.output, 4, count(m, n))?;
         let column = bytes.checked_div(n).unwrap_or_default();
-        let product = match checker.weights("weights", self.weights, [n, 1, column], 1)? {
+        let product = match checker.lent("weights", self.weights, [n, 1, column], 1)? {
             FilterSource::Constants(bytes) => {
                 let packed = spec.packed_bytes().unwrap_or(usize::MAX);
                 checker.keep("weights", packed.saturating_sub(bytes.len()) as u64)?;
-                BlockMatMul::new(&spec, &bytes, checker.isa).map(Arc::new)
+                Arc::new(BlockMatMul::new(&spec, &bytes, checker.isa).map_err(refused("weights"))?)
             }
-            FilterSource::Library(own) => own.library.packed_blocks(self.weights, &own, &spec, checker.isa),
+            // Made where nobody has packed them: extents that are new at each run find them packed.
+            FilterSource::Library(own) => {
+                own.library.packed_blocks(self.weights, &spec, checker.isa, || {
+                    let made = checker.made("weights", &own)?;
+                    BlockMatMul::new(&spec, &made.dense(), checker.isa).map_err(refused("weights"))
+                })?
+            }
         };
-        let product = product.map_err(refused("weights"))?;
         if product.scratch_bytes(m, 1) == usize::MAX {
             return bad("extents", format!("{m} rows are more than there is memory for"));
         }
