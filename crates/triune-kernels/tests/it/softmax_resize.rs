@@ -294,7 +294,7 @@ fn planes_repeat_elements_of_every_size() {
             let x: Vec<T> = (0..from.span()).map(|at| make(at * 37 + 5)).collect();
             let mut y = vec![make(0); to.span()];
             Resize::new(&spec).unwrap().run_nearest(&x, from, &mut y, to, &Pool::new(2)).unwrap();
-            for (n, h, w) in triples(&[0, 1], &Vec::from_iter(0..out[0]), &Vec::from_iter(0..out[1])) {
+            for (n, h, w) in triples(&[0, 1], &up_to(out[0]), &up_to(out[1])) {
                 assert_eq!(y[to.offset(n, h, w)], x[from.offset(n, h / times, w / times)], "{spec:?} {gap}");
             }
         }
@@ -304,6 +304,10 @@ fn planes_repeat_elements_of_every_size() {
     check(|at| at as u32);
     check(|at| at as u64);
     check(|at| at as f32);
+}
+
+fn up_to(count: usize) -> Vec<usize> {
+    (0..count).collect()
 }
 
 /// All triples.
