@@ -30,7 +30,7 @@ const STRIP: u64 = 256 << 10;
 const ROW: u64 = 384 << 10;
 
 /// The same where rows are whole matrices: what is computed of their elements takes longer than reading them.
-const MATRIX: u64 = 768 << 10;
+const MATRIX: u64 = 4 << 20;
 
 /// No bytes, wherever they are.
 const NOTHING: RangeAccess = RangeAccess::shared(RegionId(0), 0, 0);
