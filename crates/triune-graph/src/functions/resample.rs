@@ -377,7 +377,8 @@ impl Places {
                 let offset = length / 2.0 * (1.0 - self.out as f64 / resized);
                 offset + (x + 0.5) / self.scale - 0.5
             }
-            Coordinates::PytorchHalfPixel if resized > 1.0 => (x + 0.5) / self.scale - 0.5,
+            // The result's own extent counts, as in ONNX Runtime; the standard's reference takes what it is before it is cut.
+            Coordinates::PytorchHalfPixel if self.out > 1 => (x + 0.5) / self.scale - 0.5,
             Coordinates::AlignCorners if resized != 1.0 => x * (length - 1.0) / (resized - 1.0),
             Coordinates::PytorchHalfPixel | Coordinates::AlignCorners => 0.0,
             Coordinates::TfHalfPixelForNearest => (x + 0.5) / self.scale,
