@@ -634,3 +634,16 @@ def test_external_data_of_a_model_in_memory_is_told_where_from() -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]).SerializeToString()
     with pytest.raises(triune.errors.FormatError, match=r"'weights.bin' lies beside the model's file.*external_data="):
         triune.Session(model)
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.float64, np.float16, np.uint8, np.int16, np.int32, np.int64, np.bool_]
+)
+def test_one_result_along_an_axis_is_the_same_for_every_type(dtype: Any) -> None:
+    x = np.array([1, 0, 0]).astype(dtype).reshape(1, 1, 1, 3)
+    scales = np.array([1, 1, 1, 0.5], np.float32)
+    (y,) = run(
+        "Resize", 19, x, np.zeros(0, np.float32), scales, known=(1, 2), mode="nearest", nearest_mode="ceil",
+        coordinate_transformation_mode="pytorch_half_pixel",
+    )  # fmt: skip
+    np.testing.assert_array_equal(y, x[..., :1])

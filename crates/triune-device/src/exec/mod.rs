@@ -425,7 +425,8 @@ impl Decoded {
 
     /// Bytes of these that operands copied aside take.
     fn staging(&self, threads: usize) -> usize {
-        let chains = self.steps.chains.iter().map(|chain| chain.staging_bytes(threads));
+        let chains = self.steps.chains.iter().filter(|chain| chain.suits(threads, false));
+        let chains = chains.map(|chain| chain.staging_bytes(threads));
         chains.max().unwrap_or(0).max(self.staging_bytes)
     }
 
