@@ -316,7 +316,9 @@ def on_cores(
     path = Path(package)
     file = path / "model.json" if path.is_dir() else path
     if file.suffix == ".json" and file.name != "model.json":
-        raise ArgumentError(f"{file}: a network document, for devices of one core; give a package that triune compile made")
+        raise ArgumentError(
+            f"{file}: a network document, for devices of one core; give a package that triune compile made"
+        )
     estimate = _native.Estimate(_native.Package(file))
     found = estimate.on_cores([], mode=mode, cores=cores, clock_mhz=clock_mhz)
     memories = found.pop("memories")
