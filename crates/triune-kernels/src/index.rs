@@ -395,16 +395,19 @@ const AHEAD: usize = 32;
 /// So many elements at most are kept in order while a row is gone through.
 const KEPT: usize = 32;
 
+/// Whether an element belongs before one that stands before it: of equal ones the one that stands first stays there.
+#[inline]
+fn is_before<T: Reducible>(own: T, other: T, descending: bool) -> bool {
+    if descending {
+        T::gt(&own, &other) | own.is_nan() & !other.is_nan()
+    } else {
+        T::lt(&own, &other) | !own.is_nan() & other.is_nan()
+    }
+}
+
 /// Positions of the first elements of a row in order, as many as there is room for: each is put in its place as it comes.
 fn first_few<T: Reducible>(x: &[T], len: usize, step: usize, descending: bool, positions: &mut [u64]) {
-    // Of equal elements the one that stands first stays before the other.
-    let is_before = |own: T, other: T| {
-        if descending {
-            T::gt(&own, &other) || own.is_nan() && !other.is_nan()
-        } else {
-            T::lt(&own, &other) || !own.is_nan() && other.is_nan()
-        }
-    };
+    let is_before = |own, other| is_before(own, other, descending);
     let mut keys = [x[0]; KEPT];
     let keys = &mut keys[..positions.len()];
     let mut count = 0;
@@ -439,13 +442,7 @@ fn first_few<T: Reducible>(x: &[T], len: usize, step: usize, descending: bool, p
 
 /// The same for the first two of a short row, whose order nobody can foresee: without branches.
 fn first_two<T: Reducible>(x: &[T], len: usize, step: usize, descending: bool, positions: &mut [u64; 2]) {
-    let is_before = |own: T, other: T| {
-        if descending {
-            T::gt(&own, &other) | own.is_nan() & !other.is_nan()
-        } else {
-            T::lt(&own, &other) | !own.is_nan() & other.is_nan()
-        }
-    };
+    let is_before = |own, other| is_before(own, other, descending);
     let (a, b) = (x[0], x[step]);
     let (mut keys, mut places) = if is_before(b, a) { ([b, a], [1, 0]) } else { ([a, b], [0, 1]) };
     for position in 2..len {

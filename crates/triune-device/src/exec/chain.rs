@@ -203,25 +203,16 @@ impl Draft {
 
     /// Whether nothing is written where other strips still read or write: of two operands that overlap, one is not stored.
     fn is_sound(own: &[Prepared], writes: &[u8; MOST], reads: &[[u8; MAX_READS]; MOST]) -> bool {
-        let stored = |(index, step): (usize, &Prepared)| {
-            let rows = step.rows()?;
-            let places = std::iter::once(writes[index]).chain(
-                step.operands()
-                    .into_iter()
-                    .zip(reads[index])
-                    .filter(|(read, _)| read.is_some())
-                    .map(|(_, place)| place),
+        let mut all: Vec<Side> = Vec::new();
+        for ((step, &write), reads) in own.iter().zip(writes).zip(reads) {
+            let rows = step.rows().expect("a chain is made of commands with rows");
+            let read =
+                step.operands().into_iter().zip(reads).filter_map(|(read, &place)| read.map(|_| place));
+            let places = std::iter::once(write).chain(read);
+            all.extend(
+                sides(step, rows).zip(places).filter(|(_, place)| *place == STORED).map(|(side, _)| side),
             );
-            Some(
-                sides(step, rows)
-                    .zip(places)
-                    .filter(|(_, place)| *place == STORED)
-                    .map(|(side, _)| side)
-                    .collect(),
-            )
-        };
-        let all: Option<Vec<Vec<Side>>> = own.iter().enumerate().map(stored).collect();
-        let all: Vec<Side> = all.into_iter().flatten().flatten().collect();
+        }
         all.iter().enumerate().all(|(index, side)| all[..index].iter().all(|other| agree(side, other)))
     }
 
@@ -367,7 +358,8 @@ impl Chain {
         self.copies + self.scratch + self.values * self.value
     }
 
-    /// Whether so many threads have work, and what is to be stored has a place of its own: products have threads for the rows of a matrix, too, where there are few matrices.
+    /// Whether so many threads have work, and what is to be stored has a place of its own: products have threads for the rows of a
+    /// matrix, too, where there are few matrices.
     pub(super) fn suits(&self, threads: usize, stores: bool) -> bool {
         let few = self.scratch > 0 && self.rows.div_ceil(self.each) < threads as u64;
         !(few || stores && self.overlaid)
