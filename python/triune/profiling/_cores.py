@@ -5,7 +5,6 @@ The core computes (`_native.Estimate.on_cores`); this names things and writes ta
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -15,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from triune import _native
-from triune._files import replaced_text, write_text
+from triune._files import write_text
 from triune.errors import ArgumentError
-from triune.profiling._table import LEAST_WIDTH, shorten, size
+from triune.profiling._table import LEAST_WIDTH, shorten, size, write_rows
 from triune.profiling._timeline import check_clock
 from triune.profiling._trace import PROCESS, Event, names, write_events
 
@@ -145,11 +144,7 @@ class OnCores:
 
     def write_csv(self, path: str | os.PathLike[str]) -> None:
         """Write a line per task, exact. Raises `triune.errors.FileError` if the file cannot be written."""
-        rows = [_flat(task) for task in self.tasks]
-        with replaced_text(path) as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
+        write_rows(path, [_flat(task) for task in self.tasks])
 
     def write_json(self, path: str | os.PathLike[str]) -> None:
         """Write everything, exact: an object with ``"schema": "triune-cores"``.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
@@ -14,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from triune import _native
-from triune._files import replaced_text, write_text
+from triune._files import write_text
 from triune._targets import target_of
 from triune._text import short
 from triune.errors import ArgumentError
 from triune.profiling import _cores
 from triune.profiling._energy import of_row, scaled
-from triune.profiling._table import compact, size
+from triune.profiling._table import compact, size, write_rows
 from triune.profiling._timeline import bottleneck
 
 __all__ = ["Design", "Exploration", "explore"]
@@ -211,11 +210,7 @@ class Exploration:
 
     def write_csv(self, path: str | os.PathLike[str]) -> None:
         """Write a line per design, exact, with a header. Raises `triune.errors.FileError` if the file cannot be written."""
-        rows = [_flat(design) for design in self.designs]
-        with replaced_text(path) as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
+        write_rows(path, [_flat(design) for design in self.designs])
 
     def write_json(self, path: str | os.PathLike[str]) -> None:
         """Write all designs, exact: an object with ``"schema": "triune-exploration"``.

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from triune._files import replaced_text
 from triune.profiling._energy import scaled
 from triune.profiling._model import Profile
 
@@ -12,6 +18,14 @@ LEAST_NAME, LEAST_KIND = 8, 9
 
 LISTED = 3
 """Operators that are named for what they read again."""
+
+
+def write_rows(path: str | os.PathLike[str], rows: Sequence[dict[str, Any]]) -> None:
+    """Write rows with a header as CSV; all have the first one's columns."""
+    with replaced_text(path) as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def compact(number: float) -> str:

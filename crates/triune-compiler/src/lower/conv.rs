@@ -15,7 +15,7 @@ use triune_tensor::{
     function::{BinaryKind, UnaryKind},
 };
 
-use super::{Form, Lowering, extents, lowers, operand, result};
+use super::{Form, Lowering, activation_first, extents, lowers, operand, result};
 use crate::{
     Error,
     view::{Home, View},
@@ -140,12 +140,7 @@ impl Lowering<'_> {
         let output = self.place(y, Form::Dense)?;
         let factor = self.of_each_plane(node, weights.bytes(), dims)?;
         let addend = self.addend_of_planes(node, dims)?;
-        let mut post_ops = op.epilogue.post_ops.as_slice();
-        let mut activation = UnaryKind::Identity;
-        if let [PostOp::Activation(kind), rest @ ..] = post_ops {
-            activation = *kind;
-            post_ops = rest;
-        }
+        let (activation, post_ops) = activation_first(&op.epilogue.post_ops);
         if let Some(addend) = &addend
             && activation == UnaryKind::Identity
         {
@@ -223,11 +218,7 @@ impl Lowering<'_> {
             residual = Some(self.residual(node, output)?);
             post_ops = rest;
         }
-        let mut activation = UnaryKind::Identity;
-        if let [PostOp::Activation(kind), rest @ ..] = post_ops {
-            activation = *kind;
-            post_ops = rest;
-        }
+        let (activation, post_ops) = activation_first(post_ops);
         let bias = self.float_bias(node, product)?;
         let weights = self.weights(node, product)?;
         let target = if post_ops.is_empty() { *output } else { self.temporary(output, DType::F32) };

@@ -13,7 +13,7 @@ use triune_kernels::QAdd;
 use triune_tensor::{DType, QuantParams, Shape};
 
 use super::{
-    Form, Lowering,
+    Form, Lowering, activation_first,
     conv::{add_params, integer_range, q8},
     extents, filling, has_contiguous_channels, lowers, operand, result,
 };
@@ -356,12 +356,7 @@ impl Lowering<'_> {
         b: &View,
         output: &View,
     ) -> Result<(), Error> {
-        let mut post_ops = op.epilogue.post_ops.as_slice();
-        let mut activation = UnaryKind::Identity;
-        if let [PostOp::Activation(kind), rest @ ..] = post_ops {
-            activation = *kind;
-            post_ops = rest;
-        }
+        let (activation, post_ops) = activation_first(&op.epilogue.post_ops);
         let target = if post_ops.is_empty() { *output } else { self.temporary(output, DType::F32) };
         self.emit_binary(node, op.kind, a, b, &target, activation)?;
         self.float_post_ops(node, &target, post_ops, output)

@@ -11,7 +11,7 @@ use triune_tensor::{
     function::{BinaryKind, UnaryKind},
 };
 
-use super::{Form, Lowering, extents, has_contiguous_channels, operand, result};
+use super::{Form, Lowering, activation_first, extents, has_contiguous_channels, operand, result};
 use crate::{
     Error,
     view::{Home, View},
@@ -50,14 +50,9 @@ impl Lowering<'_> {
         if !fits || self.bordered(x).is_some() || !(alone || several) {
             return Ok(false);
         }
-        let mut post_ops = op.epilogue.post_ops.as_slice();
-        let mut activation = UnaryKind::Identity;
-        if let [PostOp::Activation(kind), rest @ ..] = post_ops {
-            activation = *kind;
-            post_ops = rest;
-        }
-        let addend = self.addend_of_planes(node, to_dims)?;
-        if several && addend.is_none() && activation != UnaryKind::Identity {
+        let (activation, post_ops) = activation_first(&op.epilogue.post_ops);
+        // Nothing that was made for it is left behind where it is not that.
+        if several && node.inputs.get(2).copied().flatten().is_none() && activation != UnaryKind::Identity {
             return Ok(false);
         }
         let from = self.view(x)?;
@@ -66,6 +61,7 @@ impl Lowering<'_> {
         if !from.is_dense() && !from.same_layout(&last) {
             return Ok(false);
         }
+        let addend = self.addend_of_planes(node, to_dims)?;
         let output = self.place(y, Form::Dense)?;
         let target = if post_ops.is_empty() { output } else { self.temporary(&output, DType::F32) };
         let sums = if addend.is_some() { self.temporary(&output, DType::F32) } else { target };

@@ -9,10 +9,10 @@ use triune_graph::{
     ops::{BlockMatMul, Epilogue, Gemm, MatMul, PostOp},
 };
 use triune_kernels::ConvGeometry;
-use triune_tensor::{DType, Shape, function::UnaryKind};
+use triune_tensor::{DType, Shape};
 
 use super::{
-    Form, Lowering,
+    Form, Lowering, activation_first,
     conv::{Product, as_pixels},
     extents, lowers, operand, result,
 };
@@ -289,12 +289,7 @@ impl Lowering<'_> {
         let (a_view, transpose_a) = self.matrices(operand(node, 0)?)?;
         let (b_view, transpose_b) = self.matrices(b)?;
         let output = self.place(y, Form::Dense)?;
-        let mut post_ops = op.epilogue.post_ops.as_slice();
-        let mut activation = UnaryKind::Identity;
-        if let [PostOp::Activation(kind), rest @ ..] = post_ops {
-            activation = *kind;
-            post_ops = rest;
-        }
+        let (activation, post_ops) = activation_first(&op.epilogue.post_ops);
         let target = if post_ops.is_empty() { output } else { self.temporary(&output, DType::F32) };
         let [batch, m, n, k] = extents([batch, m, n, k])?;
         let command = FMatMul {

@@ -28,8 +28,8 @@ use triune_device::{
     command::{self, CommandBuffer, Copy, Fill},
     work,
 };
-use triune_graph::{Graph, Node, NodeId, Op, Quantization, ValueId, with_op};
-use triune_tensor::{DType, QuantParams, Shape};
+use triune_graph::{Graph, Node, NodeId, Op, Quantization, ValueId, ops::PostOp, with_op};
+use triune_tensor::{DType, QuantParams, Shape, function::UnaryKind};
 
 use crate::{
     Error, Program,
@@ -643,6 +643,14 @@ pub fn filling(zero_point: i32, dtype: DType) -> u32 {
 /// Whether a rank-4 view can be described as a feature map.
 fn has_contiguous_channels(view: &View) -> bool {
     view.dims[1] == 1 || view.strides[1] == view.dtype.bytes() as u64
+}
+
+/// The function that comes first behind what a command computes, which it applies itself, and what comes behind that.
+fn activation_first(post_ops: &[PostOp]) -> (UnaryKind, &[PostOp]) {
+    match post_ops {
+        [PostOp::Activation(kind), rest @ ..] => (*kind, rest),
+        all => (UnaryKind::Identity, all),
+    }
 }
 
 /// Extents as the commands' u32.
