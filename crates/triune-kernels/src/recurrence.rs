@@ -12,6 +12,8 @@
 //! 2. Of sequences of several lengths, a step has the rows of those that are not over yet.
 //! 3. Fewer blocks than threads share a step's units instead, where a step is worth waiting for each other.
 //! 4. Weights that no cache nearby holds come once for all sequences: a block has them all, and its tiles take turns with some panels.
+//! 5. Every other step goes along the panels from the last to the first: what the step before read last is near still. Always in
+//!    one order, weights that are a little too many for a cache would drive each other out before any is read again.
 //!
 //! Every sum is one chain of fused multiply-adds in the order of the units, whatever the instruction set, the block and the
 //! number of threads, so all of them give the same bits.
@@ -479,47 +481,61 @@ impl Block<'_> {
             };
             (self.rows_of(step, first + start..first + end), room)
         };
+        let units = panels.start * own.columns..(panels.end * own.columns).min(spec.hidden);
+        let back = step % 2 == 1;
+        if tiles == 1 {
+            let (rows, room) = tile(0);
+            self.sums(&rows, phase, panels, back, room);
+            self.units(&rows, phase, units, room);
+            return;
+        }
         let panel = spec.cell.gates().saturating_mul(spec.hidden).saturating_mul(own.columns * 4);
-        let near = if tiles > 1 { (NEAR / panel.max(1)).max(1) } else { panels.len() };
-        for start in panels.clone().step_by(near.max(1)) {
+        let near = (NEAR / panel.max(1)).max(1);
+        let pieces = panels.len().div_ceil(near);
+        for piece in 0..pieces {
+            let start = panels.start + near * if back { pieces - 1 - piece } else { piece };
             for index in 0..tiles {
                 let (rows, room) = tile(index);
-                self.sums(&rows, phase, start..panels.end.min(start + near), room);
+                self.sums(&rows, phase, start..panels.end.min(start + near), back, room);
             }
         }
-        let units = panels.start * own.columns..(panels.end * own.columns).min(spec.hidden);
         for index in 0..tiles {
             let (rows, room) = tile(index);
-            for row in 0..rows.count {
-                // SAFETY: rows and units of this task alone; the sums, and what the steps before wrote, are there.
-                let unit = unsafe { self.unit(&rows, row, units.clone(), room) };
-                match (spec.cell, phase) {
-                    (CellKind::Simple, _) => unit.simple(),
-                    (CellKind::Gru, 0) => unit.gru_gates(),
-                    (CellKind::Gru, _) => unit.gru(),
-                    (CellKind::LinearGru, _) => unit.linear_gru(),
-                    (CellKind::Lstm, _) => unit.lstm(),
-                }
+            self.units(&rows, phase, units.clone(), room);
+        }
+    }
+
+    /// What a phase does behind the sums, for some units of a tile's rows.
+    fn units(&self, rows: &Rows, phase: usize, units: Range<usize>, room: Room) {
+        for row in 0..rows.count {
+            // SAFETY: rows and units of this task alone; the sums, and what the steps before wrote, are there.
+            let unit = unsafe { self.unit(rows, row, units.clone(), room) };
+            match (self.spec().cell, phase) {
+                (CellKind::Simple, _) => unit.simple(),
+                (CellKind::Gru, 0) => unit.gru_gates(),
+                (CellKind::Gru, _) => unit.gru(),
+                (CellKind::LinearGru, _) => unit.linear_gru(),
+                (CellKind::Lstm, _) => unit.lstm(),
             }
         }
     }
 
-    /// The sums of a phase's gates, of a tile's rows.
-    fn sums(&self, rows: &Rows, phase: usize, panels: Range<usize>, room: Room) {
+    /// The sums of a phase's gates, of a tile's rows; `back`: the last panel first.
+    fn sums(&self, rows: &Rows, phase: usize, panels: Range<usize>, back: bool, room: Room) {
         let spec = self.spec();
         if rows.count == 0 {
             return;
         }
         match (spec.cell, phase) {
-            (CellKind::Gru, 0) => self.products(rows, &rows.before, 0..2, panels, room.sums),
+            (CellKind::Gru, 0) => self.products(rows, &rows.before, 0..2, panels, back, room.sums),
             (CellKind::Gru, _) => {
                 let mut gated = [std::ptr::null(); MAX_ROWS];
                 for (row, gated) in gated.iter_mut().enumerate() {
                     *gated = room.gated.wrapping_add(row * spec.hidden).cast_const();
                 }
-                self.products(rows, &gated, 2..3, panels, room.sums);
+                self.products(rows, &gated, 2..3, panels, back, room.sums);
             }
-            (cell, _) => self.products(rows, &rows.before, 0..cell.gates(), panels, room.sums),
+            (cell, _) => self.products(rows, &rows.before, 0..cell.gates(), panels, back, room.sums),
         }
     }
 
@@ -530,6 +546,7 @@ impl Block<'_> {
         state: &[*const f32; MAX_ROWS],
         gates: Range<usize>,
         panels: Range<usize>,
+        back: bool,
         sums: *mut f32,
     ) {
         let (spec, all) = (self.spec(), self.job.recurrence);
@@ -547,13 +564,24 @@ impl Block<'_> {
         let together = (Panels::TOGETHER / gates.len()).max(1);
         let weight = units.saturating_mul(gates.len() * TILE_STEPS);
         for span in spans(panels.len(), weight) {
-            let (mut panel, end) = (panels.start + span.start, panels.start + span.end);
-            while panel < end {
-                let width = own.width(panel);
-                let first = panel;
-                while panel < end && panel - first < together && own.width(panel) == width {
-                    panel += 1;
+            let mut left = if back {
+                panels.end - span.end..panels.end - span.start
+            } else {
+                panels.start + span.start..panels.start + span.end
+            };
+            while !left.is_empty() {
+                let near = if back { left.end - 1 } else { left.start };
+                let alike = |at: &usize| {
+                    own.width(if back { left.end - 1 - at } else { left.start + at }) == own.width(near)
+                };
+                let count = (0..left.len().min(together)).take_while(alike).count();
+                let group = if back { left.end - count..left.end } else { left.start..left.start + count };
+                if back {
+                    left.end = group.start
+                } else {
+                    left.start = group.end
                 }
+                let width = own.width(near);
                 let mut bias = [0.0; Panels::TOGETHER * MAX_COLUMNS];
                 let mut matrices = [std::ptr::null::<f32>(); Panels::TOGETHER];
                 let plain = Finish {
@@ -567,11 +595,11 @@ impl Block<'_> {
                 };
                 let mut finish = [plain; Panels::TOGETHER];
                 let mut count = 0;
-                for panel in first..panel {
+                for panel in group {
                     for gate in gates.clone() {
-                        let group = self.direction * spec.cell.gates() + gate;
+                        let matrix = self.direction * spec.cell.gates() + gate;
                         matrices[count] =
-                            self.job.weights[group * all.gate_len + own.start(panel, units)..].as_ptr();
+                            self.job.weights[matrix * all.gate_len + own.start(panel, units)..].as_ptr();
                         let finish = &mut finish[count];
                         finish.offset = gate * units + panel * own.columns;
                         finish.used = own.used(panel);

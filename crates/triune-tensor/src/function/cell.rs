@@ -20,6 +20,7 @@ coded! {
 
 impl CellKind {
     /// Gates, each with weights of its own.
+    #[inline]
     pub const fn gates(self) -> usize {
         match self {
             Self::Simple => 1,
@@ -29,11 +30,13 @@ impl CellKind {
     }
 
     /// Values that a unit hands on to the next step: h, and c.
+    #[inline]
     pub const fn states(self) -> usize {
         if matches!(self, Self::Lstm) { 2 } else { 1 }
     }
 
     /// Parameters of a unit beside its weights.
+    #[inline]
     pub const fn vectors(self) -> usize {
         match self {
             Self::Simple | Self::Gru => 0,
