@@ -7,6 +7,8 @@ use triune_tensor::function::PoolKind;
 use crate::dispatch::{Level, multiversion};
 #[cfg(target_arch = "x86_64")]
 use crate::fpool_simd::{self, LINES};
+#[cfg(target_arch = "x86_64")]
+use crate::fpool_slide::{self, Slide, WINDOW};
 use crate::pool2d::{Reduce, Taps, Window, add_rows, drive, global};
 use crate::{Error, Isa, Nhwc, Pool, PoolSpec};
 
@@ -109,6 +111,28 @@ fn pixel(
     true
 }
 
+/// Lines of results of a plane by windows of three rows and columns, if it is those and the machine has a kernel.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn slide(
+    join: fpool_slide::Join,
+    level: Level,
+    window: &Window,
+    x: &[f32],
+    first: usize,
+    columns: usize,
+    out: &mut [f32],
+) -> bool {
+    let (spec, map) = (window.spec, window.map);
+    let [stride, across] = spec.stride;
+    if spec.kernel != [WINDOW; 2] || spec.dilation != [1; 2] || stride != across {
+        return false;
+    }
+    let (extents, pad) = ([map.h, map.w], [spec.pad[0], spec.pad[1]]);
+    let lines = Slide { x, extents, row_step: map.stride_h, pad, stride, first, columns };
+    fpool_slide::slide(level, join, &lines, out)
+}
+
 /// The largest number, or a NaN if there is one and it `NAN_WINS`.
 #[derive(Clone, Copy)]
 struct MaxFloat<const NAN_WINS: bool>;
@@ -157,6 +181,19 @@ impl<const NAN_WINS: bool> Reduce for MaxFloat<NAN_WINS> {
     fn beside(&self) -> Option<f32> {
         // Of a whole map's windows none is cut.
         if NAN_WINS { None } else { Some(f32::NEG_INFINITY) }
+    }
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn slide(
+        &self,
+        level: Level,
+        window: &Window,
+        x: &[f32],
+        first: usize,
+        columns: usize,
+        out: &mut [f32],
+    ) -> bool {
+        !NAN_WINS && slide(fpool_slide::Join::Max, level, window, x, first, columns, out)
     }
     #[inline(always)]
     fn line(
@@ -288,6 +325,19 @@ impl<const BY_ROWS: bool> Reduce for MeanFloat<BY_ROWS> {
     #[inline(always)]
     fn divided(&self, sum: f32, taps: f32) -> f32 {
         sum / taps
+    }
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn slide(
+        &self,
+        level: Level,
+        window: &Window,
+        x: &[f32],
+        first: usize,
+        columns: usize,
+        out: &mut [f32],
+    ) -> bool {
+        !BY_ROWS && slide(fpool_slide::Join::Sum, level, window, x, first, columns, out)
     }
     #[inline(always)]
     fn line(

@@ -16,6 +16,8 @@ mod fnorm;
 mod fpool;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod fpool_simd;
+#[cfg(target_arch = "x86_64")]
+mod fpool_slide;
 mod halves;
 mod imatmul;
 mod index;

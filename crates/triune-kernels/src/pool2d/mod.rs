@@ -183,6 +183,20 @@ pub(crate) trait Reduce: Copy {
     fn divided(&self, sum: Self::Out, _taps: f32) -> Self::Out {
         sum
     }
+    /// Lines of results of a plane from `first` on, whether their taps lie inside or not, of sums that [`Reduce::divided`] ends, by
+    /// a kernel of the reduction's own.
+    #[inline(always)]
+    fn slide(
+        &self,
+        _level: Level,
+        _window: &Window,
+        _x: &[Self::In],
+        _first: usize,
+        _columns: usize,
+        _out: &mut [Self::Out],
+    ) -> bool {
+        false
+    }
     /// Neighbouring results of a row of a plane, all of whose taps lie inside, by a kernel of the reduction's own; `taps` are those
     /// of the first. Lines behind the first are those of the next rows, with as many taps.
     #[inline(always)]
@@ -317,6 +331,15 @@ multiversion! {
     }
 }
 
+/// Ends the sums of a row of windows that count `down` rows and, each of them, some columns.
+#[inline(always)]
+fn divide<R: Reduce>(reduce: R, down: usize, across: &[f32], sums: &mut [R::Out]) {
+    for (sum, &across) in sums.iter_mut().zip(across) {
+        let taps = down as f32 * across;
+        *sum = reduce.divided(*sum, if taps > 1.0 { taps } else { 1.0 });
+    }
+}
+
 multiversion! {
     /// Rows `first` and behind of all planes' outputs, one below the other, `height` of each plane.
     fn rows_of_planes[R: Reduce](
@@ -341,6 +364,17 @@ multiversion! {
         let mut rest = out;
         while !rest.is_empty() {
             let x = x.get(plane * map.stride_n..).unwrap_or_default();
+            // All that is left of the plane.
+            let lines = (height - oh).min(rest.len() / columns);
+            if columns <= BAND && reduce.slide(machine, window, x, oh, columns, &mut rest[..lines * columns]) {
+                let (out, behind) = std::mem::take(&mut rest).split_at_mut(lines * columns);
+                rest = behind;
+                for (line, out) in (oh..).zip(out.chunks_exact_mut(columns)) {
+                    divide(reduce, window.of_axis(window.taps(0, map.h, line)), &across, out);
+                }
+                (plane, oh) = if oh + lines == height { (plane + 1, 0) } else { (plane, oh + lines) };
+                continue;
+            }
             let rows = window.taps(0, map.h, oh);
             let reach = rows.first..rows.first + (rows.count.max(1) - 1) * window.spec.dilation[0] + 1;
             let beside = beside.filter(|_| rows.count > 0 && reach.len().saturating_mul(width) <= BAND);
@@ -369,12 +403,8 @@ multiversion! {
             let own = Taps { first: rows.first - held.start.min(rows.first), ..rows };
             let made = if beside.is_some() {
                 let made = reduce.line(machine, &wide, &band, [own, whole], 1, lines, out);
-                let down = window.of_axis(rows) as f32;
                 for out in out.chunks_exact_mut(columns).filter(|_| made) {
-                    for (out, &across) in out.iter_mut().zip(&across) {
-                        let taps = down * across;
-                        *out = reduce.divided(*out, if taps > 1.0 { taps } else { 1.0 });
-                    }
+                    divide(reduce, window.of_axis(rows), &across, out);
                 }
                 made
             } else {

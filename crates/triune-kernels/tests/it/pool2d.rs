@@ -114,6 +114,54 @@ fn float_pools_equal_one_window_at_a_time() {
     }
 }
 
+/// Windows of three over planes, whose rows are read once: of numbers that are none, of zeros of either sign, of padding on all sides.
+#[test]
+fn windows_of_three_equal_one_window_at_a_time() {
+    let mut random = Random(17);
+    let kinds = [
+        PoolKind::Max,
+        PoolKind::Average { count_include_pad: false },
+        PoolKind::Average { count_include_pad: true },
+    ];
+    for round in 0..72 {
+        let stride = 1 + round / 3 % 2;
+        let pad = [(); 4].map(|()| random.below(if round % 8 == 0 { 5 } else { 2 }));
+        let spec =
+            PoolSpec { kernel: [3; 2], stride: [stride; 2], dilation: [1; 2], pad, kind: kinds[round % 3] };
+        let size = [random.between(1, 40), [1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 65, 100][round % 12]];
+        let extent = |axis: usize| (size[axis] + spec.pad[axis] + spec.pad[axis + 2]).div_ceil(stride);
+        let in_map = Nhwc { stride_h: size[1] + round % 2, ..gapped(2, size, 1, [0; 3]) };
+        let in_map = Nhwc { stride_n: in_map.h * in_map.stride_h + 2, ..in_map };
+        let out_map = gapped(2, [extent(0), extent(1)], 1, [0; 3]);
+        let mut x = random.floats(in_map.span());
+        if spec.kind == PoolKind::Max && round / 6 % 2 == 0 {
+            for x in &mut x {
+                *x = [f32::NAN, 0.0, -0.0, f32::NEG_INFINITY][random.below(4)];
+            }
+        }
+        let mut expected = vec![777.0_f32; out_map.span()];
+        for (n, h, w, _) in indices(out_map) {
+            let (inside, padded) = taps(&spec, in_map, h, w);
+            let values = inside.iter().map(|&(h, w)| x[in_map.offset(n, h, w)]);
+            expected[out_map.offset(n, h, w)] = match spec.kind {
+                // The first of equal ones.
+                PoolKind::Max => values.fold(f32::NEG_INFINITY, |most, x| if x > most { x } else { most }),
+                PoolKind::Average { count_include_pad } => {
+                    let count = if count_include_pad { padded } else { inside.len() };
+                    if count == 0 { 0.0 } else { values.fold(0.0, |sum, x| sum + x) / count as f32 }
+                }
+            };
+        }
+        for isa in isas() {
+            for threads in [1, 2] {
+                let mut y = vec![777.0_f32; out_map.span()];
+                f32_pool(isa, &spec, &x, in_map, &mut y, out_map, &Pool::new(threads)).unwrap();
+                same_bits(&expected, &y, &format!("{isa:?} {spec:?} {in_map:?}"));
+            }
+        }
+    }
+}
+
 /// Wherever in a window it stands, and in vectors as in what is left over; a window of NaN alone is as one without elements. Of
 /// a whole map it is, wherever it stands.
 #[test]
