@@ -362,6 +362,10 @@ impl FConv {
         scratch: &mut [u8],
         pool: &Pool,
     ) {
+        #[cfg(target_arch = "x86_64")]
+        if super::fplane::run(&self.geometry, weights, panels.width(0), &self.epilogue, views, pool) {
+            return;
+        }
         let plan = self.plan(panels);
         let [kh, kw] = self.geometry.kernel;
         let groups = self.geometry.groups;
@@ -455,9 +459,7 @@ impl FConv {
             }
         });
     }
-}
 
-impl FConv {
     /// A tile whose results go through a function on their way out.
     ///
     /// # Safety

@@ -10,7 +10,7 @@ use super::fgemm::MAX_COLUMNS;
 /// The steps behind the sums of one convolution.
 #[derive(Debug)]
 pub(crate) struct Epilogue {
-    level: Level,
+    pub(crate) level: Level,
     /// One per output channel; vectors may read up to a panel more.
     pub(crate) bias: Vec<f32>,
     /// Limits that the store applies; infinite where the activation is none or not a clamp.

@@ -11,6 +11,8 @@ pub(crate) mod fgemm;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) mod fgemm_simd;
 mod fpack;
+#[cfg(target_arch = "x86_64")]
+mod fplane;
 mod method;
 mod q16;
 mod q8;

@@ -196,6 +196,32 @@ fn convolutions_equal_their_definition() {
     }
 }
 
+/// Planes with padding on all sides, narrower and wider than what is made together.
+#[test]
+fn planes_become_planes() {
+    let mut random = Random(31);
+    let activations = [UnaryKind::Identity, UnaryKind::Relu, UnaryKind::Clip([-0.5, 0.75]), UnaryKind::Tanh];
+    for round in 0..60 {
+        let case = Case {
+            geometry: ConvGeometry {
+                kernel: [random.between(1, 5), [3, 5, 2, 16, 17, 1][random.below(6)]],
+                stride: [1, 1 + round / 59],
+                dilation: [1 + round % 5 / 4, 1 + round % 7 / 6],
+                pad: [random.below(4), random.below(4), random.below(4), random.below(4)],
+                groups: 1,
+            },
+            batch: random.between(1, 2),
+            size: [random.between(1, 11), [1, 7, 8, 16, 17, 31, 32, 33, 70, 100][round % 10]],
+            channels: [1, [1, 1, 1, 3][round % 4]],
+            bias: round % 3 != 0,
+            residual: round % 8 == 1,
+            activation: activations[round / 5 % 4],
+            gaps: [[0, 0, 0], [0, 3, 2], [1, 0, 0]][round / 3 % 3],
+        };
+        check(&case, round as u64 + 1);
+    }
+}
+
 #[test]
 fn pointwise_and_first_layers() {
     for (geometry, size, channels) in [
