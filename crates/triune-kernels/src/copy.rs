@@ -82,6 +82,7 @@ impl CopyNd {
         let shape = if dst != unit {
             Shape::Strided
         } else if src == unit {
+            nest.lengthen(unit);
             Shape::Runs
         } else if src == 0 {
             Shape::Repeat
@@ -483,6 +484,21 @@ multiversion! {
                     dst.add(one).write(src.add(one).read());
                 }
             }
+        }
+    }
+}
+
+impl Nest<2> {
+    /// Brings an axis of more runs next to the runs of which there are few at a time, each time by a call. What these cover stays
+    /// in the first-level cache.
+    fn lengthen(&mut self, unit: i64) {
+        const FEW: usize = 8;
+        const BYTES: usize = 1 << 14;
+        let [.., outer, own, inner] = self.dims[..self.rank] else { return };
+        let bytes = [outer, own, inner, unit as usize].into_iter().try_fold(1, usize::checked_mul);
+        if own < FEW && own < outer && bytes.is_some_and(|bytes| bytes <= BYTES) {
+            self.dims.swap(self.rank - 3, self.rank - 2);
+            self.strides.swap(self.rank - 3, self.rank - 2);
         }
     }
 }
