@@ -26,6 +26,9 @@ const BLOCK: usize = 128;
 /// Partial results of one row: element i of a run goes to partial result i mod `LANES`.
 const LANES: usize = TILE;
 
+/// Elements of a row up to which only so many partial results are joined.
+const FEW_LANES: usize = 4;
+
 /// Elements of a result, of several axes, up to which neighbouring results are made together.
 const FEW: usize = 16;
 
@@ -553,6 +556,21 @@ multiversion! {
                     apart();
                 }
                 turn_tile(machine, rows.0.as_flattened(), LANES, sums.0.as_flattened_mut(), TILE);
+            } else if rest <= FEW_LANES {
+                // The other partial results are what all start with, and change nothing.
+                turn_columns(machine, x, step, rest, &mut columns);
+                let mut own = [[fold.start(); TILE]; FEW_LANES];
+                for (sums, column) in own.iter_mut().zip(&columns.0[..rest]) {
+                    for (sum, &x) in sums.iter_mut().zip(column) {
+                        *sum = fold.step(*sum, x);
+                    }
+                    apart();
+                }
+                let [a, b, c, d] = &own;
+                for (lane, out) in out.iter_mut().enumerate() {
+                    *out = fold.finish(fold.join(fold.join(a[lane], c[lane]), fold.join(b[lane], d[lane])));
+                }
+                continue;
             } else {
                 turn_columns(machine, x, step, rest, &mut columns);
                 sums.0 = [[fold.start(); TILE]; LANES];
