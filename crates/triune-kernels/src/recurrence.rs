@@ -577,9 +577,9 @@ impl Block<'_> {
                 let count = (0..left.len().min(together)).take_while(alike).count();
                 let group = if back { left.end - count..left.end } else { left.start..left.start + count };
                 if back {
-                    left.end = group.start
+                    left.end = group.start;
                 } else {
-                    left.start = group.end
+                    left.start = group.end;
                 }
                 let width = own.width(near);
                 let mut bias = [0.0; Panels::TOGETHER * MAX_COLUMNS];
