@@ -47,6 +47,7 @@ pub(crate) struct Slide<'a> {
 
 impl Slide<'_> {
     /// The first element of a row, or null of one that is not there. `row` counts those above the plane.
+    #[inline]
     fn row(&self, row: usize) -> *const f32 {
         match row.checked_sub(self.pad[0]) {
             Some(row) if row < self.extents[0] => self.x.as_ptr().wrapping_add(row * self.row_step),
@@ -56,6 +57,7 @@ impl Slide<'_> {
 
     /// The elements of a row from `column` on that lie in the plane, of so many: all before the second but not those before the first.
     /// `column` counts those to the plane's left.
+    #[inline]
     fn inside(&self, column: usize, lanes: usize) -> [usize; 2] {
         let (left, right) = (self.pad[1], self.pad[1] + self.extents[1]);
         [left.saturating_sub(column).min(lanes), right.saturating_sub(column).min(lanes)]
@@ -131,9 +133,12 @@ macro_rules! slide {
             let start = column * STRIDE;
             let beside = $splat(if JOIN == MAX { f32::NEG_INFINITY } else { 0.0 });
             // Of the vectors that begin at each tap, and of those behind them.
-            let masks: [[$mask; 2]; WINDOW] = std::array::from_fn(|tap| {
-                [0, $lanes].map(|behind| $between(slide.inside(start + tap + behind, $lanes)))
-            });
+            let mut masks = [[$between([0, 0]); 2]; WINDOW];
+            for (tap, masks) in masks.iter_mut().enumerate() {
+                for (half, mask) in masks.iter_mut().enumerate() {
+                    *mask = $between(slide.inside(start + tap + half * $lanes, $lanes));
+                }
+            }
             // Of the two rows above the next line's last ones: the largest of their taps, or the taps.
             let mut above = [[beside; WINDOW]; 2];
             // SAFETY: passed on.
@@ -201,14 +206,15 @@ macro_rules! slide {
             let from = row.wrapping_add(start).wrapping_sub(slide.pad[1]);
             // SAFETY: lanes beside the row are masked.
             let taps = unsafe {
-                let load = |tap: usize, half: usize| {
-                    $load(beside, masks[tap][half], from.wrapping_add(tap + half * $lanes))
-                };
+                let [[first, behind_first], [second, _], [third, behind_third]] = *masks;
+                let x = $load(beside, first, from);
+                let z = $load(beside, third, from.wrapping_add(2));
                 if STRIDE == 2 {
-                    let (low, high) = (load(0, 0), load(0, 1));
-                    [$even(low, high), $odd(low, high), $even(load(2, 0), load(2, 1))]
+                    let behind = $load(beside, behind_first, from.wrapping_add($lanes));
+                    let behind_z = $load(beside, behind_third, from.wrapping_add(2 + $lanes));
+                    [$even(x, behind), $odd(x, behind), $even(z, behind_z)]
                 } else {
-                    [load(0, 0), load(1, 0), load(2, 0)]
+                    [x, $load(beside, second, from.wrapping_add(1)), z]
                 }
             };
             if JOIN == MAX {

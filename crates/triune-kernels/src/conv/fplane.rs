@@ -21,6 +21,8 @@ use crate::{ConvGeometry, Isa, Pool, parallel};
 
 /// Lines of results that are made together.
 const LINES: usize = 4;
+/// Lines that a task makes, for which what is masked is found once.
+const TASK: usize = 8 * LINES;
 /// Vectors of a line's results that are made together.
 const VECTORS: usize = 2;
 /// Most columns of a window.
@@ -62,6 +64,7 @@ struct Band<'a> {
 impl Band<'_> {
     /// The elements of a row that a vector reads from `column` on, which counts those to the plane's left: all before the second but
     /// not those before the first.
+    #[inline]
     fn inside(&self, column: usize, lanes: usize) -> [usize; 2] {
         let (left, right) = (self.g.pad[1], self.g.pad[1] + self.extents[1]);
         [left.saturating_sub(column).min(lanes), right.saturating_sub(column).min(lanes)]
@@ -87,12 +90,12 @@ pub(crate) fn run(
     // SAFETY: any bytes are floats; a buffer is aligned for them.
     let (_, weights, _) = unsafe { weights.align_to::<f32>() };
     assert!((taps - 1) * weight_step < weights.len(), "a weight for each tap");
-    let (groups, blocks) = (output.h.div_ceil(LINES), output.w.div_ceil(VECTORS * lanes));
-    let weight = taps.saturating_mul(LINES * VECTORS);
+    let (groups, blocks) = (output.h.div_ceil(TASK), output.w.div_ceil(VECTORS * lanes));
+    let weight = taps.saturating_mul(TASK * VECTORS);
     let grain = parallel::GRAIN.div_ceil(weight.saturating_mul(blocks).max(1));
     parallel::ranges(pool, output.n * groups, grain, &|range| {
         for item in range {
-            let (n, first) = (item / groups, item % groups * LINES);
+            let (n, first) = (item / groups, item % groups * TASK);
             let band = Band {
                 g,
                 x: views.input.as_ptr().wrapping_add(n * input.stride_n),
@@ -102,7 +105,7 @@ pub(crate) fn run(
                 columns: output.w,
                 line_step: output.stride_h,
                 first,
-                count: LINES.min(output.h - first),
+                count: TASK.min(output.h - first),
                 weights,
                 weight_step,
                 bias: epilogue.bias[0],
@@ -113,9 +116,9 @@ pub(crate) fn run(
                 // instruction set.
                 unsafe {
                     if level.is_512() {
-                        lines_avx512(&band, part);
+                        blocks_avx512(&band, part);
                     } else {
-                        lines_avx2(&band, part);
+                        blocks_avx2(&band, part);
                     }
                 }
             }
@@ -125,7 +128,7 @@ pub(crate) fn run(
 }
 
 macro_rules! plane {
-    ($name:ident, $block:ident, $features:literal, $lanes:literal, $zero:path, $splat:path, $load:path, $store:path,
+    ($name:ident, $lines:ident, $block:ident, $features:literal, $lanes:literal, $mask:ty, $zero:path, $splat:path, $load:path, $store:path,
      $masked_store:path, $between:path, $fma:path, $add:path, $min:path, $max:path) => {
         /// Blocks of results of all lines.
         ///
@@ -139,54 +142,91 @@ macro_rules! plane {
                 let column = (block * WIDE).min(band.columns.saturating_sub(WIDE));
                 // SAFETY: passed on.
                 unsafe {
-                    if band.count == LINES && band.g.dilation[0] == 1 {
-                        $block::<LINES>(band, 0, column);
-                    } else {
-                        for line in 0..band.count {
-                            $block::<1>(band, line, column);
-                        }
+                    match band.g.kernel[1] {
+                        3 => $lines::<3>(band, column),
+                        5 => $lines::<5>(band, column),
+                        columns if columns % 2 == 0 => $lines::<2>(band, column),
+                        _ => $lines::<1>(band, column),
                     }
                 }
             }
         }
 
-        /// Vectors of results of `COUNT` lines from `line` on.
+        /// Vectors of results of all lines, for which `TAPS` columns of the window at a time are read, which divide all of them.
         ///
         /// # Safety
         /// As the caller's.
         #[target_feature(enable = $features)]
-        unsafe fn $block<const COUNT: usize>(band: &Band<'_>, line: usize, column: usize) {
-            let ([rows, columns], [down, across]) = (band.g.kernel, band.g.dilation);
+        unsafe fn $lines<const TAPS: usize>(band: &Band<'_>, column: usize) {
+            let ([_, columns], [down, across]) = (band.g.kernel, band.g.dilation);
+            assert!(columns <= MOST_COLUMNS && columns % TAPS == 0);
             let mut masks = [[$between([0, 0]); VECTORS]; MOST_COLUMNS];
-            let none = masks;
             for (tap, masks) in masks[..columns].iter_mut().enumerate() {
                 for (vector, mask) in masks.iter_mut().enumerate() {
                     let from = column + vector * $lanes + tap * across;
                     *mask = $between(band.inside(from, $lanes));
                 }
             }
+            let mut line = 0;
+            // SAFETY: passed on.
+            unsafe {
+                while down == 1 && line + LINES <= band.count {
+                    $block::<LINES, TAPS>(band, line, column, &masks);
+                    line += LINES;
+                }
+                while line < band.count {
+                    $block::<1, TAPS>(band, line, column, &masks);
+                    line += 1;
+                }
+            }
+        }
+
+        /// The same of `COUNT` lines from `line` on.
+        ///
+        /// # Safety
+        /// As the caller's.
+        #[inline]
+        #[target_feature(enable = $features)]
+        unsafe fn $block<const COUNT: usize, const TAPS: usize>(
+            band: &Band<'_>,
+            line: usize,
+            column: usize,
+            masks: &[[$mask; VECTORS]; MOST_COLUMNS],
+        ) {
+            let ([rows, columns], [down, across]) = (band.g.kernel, band.g.dilation);
+            // As a constant, where it is one.
+            let columns = if TAPS > 2 { TAPS } else { columns };
             let first = band.first + line;
             let mut sums = [[$zero(); VECTORS]; COUNT];
             // What is the tap of one row of the window for a line is that of the row above for the next.
             for step in 0..rows + COUNT - 1 {
                 let row = (first + step * down).wrapping_sub(band.g.pad[0]);
                 let inside = row < band.extents[0];
-                let (row, masks) = if inside { (row, &masks) } else { (0, &none) };
+                let row = if inside { row } else { 0 };
                 let from = band.x.wrapping_add(row * band.row_step + column).wrapping_sub(band.g.pad[1]);
-                for (tap, masks) in masks[..columns].iter().enumerate() {
-                    let from = from.wrapping_add(tap * across);
-                    // SAFETY: lanes beside the plane are masked.
-                    let x: [_; VECTORS] = std::array::from_fn(|vector| unsafe {
-                        $load(masks[vector], from.wrapping_add(vector * $lanes))
-                    });
+                for part in (0..columns / TAPS).map(|part| part * TAPS) {
+                    let mut taps = [[$zero(); VECTORS]; TAPS];
+                    // Rows above and below the plane are zeros.
+                    if inside {
+                        for (tap, xs) in taps.iter_mut().enumerate() {
+                            for (vector, x) in xs.iter_mut().enumerate() {
+                                let from = from.wrapping_add((part + tap) * across + vector * $lanes);
+                                // SAFETY: lanes beside the plane are masked.
+                                *x = unsafe { $load(masks[part + tap][vector], from) };
+                            }
+                        }
+                    }
                     for (line, sums) in sums.iter_mut().enumerate() {
                         let row = step.wrapping_sub(line);
-                        if row < rows {
-                            let at = (row * columns + tap) * band.weight_step;
+                        if row >= rows {
+                            continue;
+                        }
+                        for (tap, xs) in taps.iter().enumerate() {
+                            let at = (row * columns + part + tap) * band.weight_step;
                             // SAFETY: there is a weight for each tap.
                             let weight = $splat(unsafe { *band.weights.get_unchecked(at) });
-                            for (sum, x) in sums.iter_mut().zip(x) {
-                                *sum = $fma(x, weight, *sum);
+                            for (sum, x) in sums.iter_mut().zip(xs) {
+                                *sum = $fma(*x, weight, *sum);
                             }
                         }
                     }
@@ -238,10 +278,12 @@ unsafe fn load_256(mask: __m256i, from: *const f32) -> __m256 {
 }
 
 plane!(
+    blocks_avx512,
     lines_avx512,
     block_avx512,
     "avx512f",
     16,
+    __mmask16,
     _mm512_setzero_ps,
     _mm512_set1_ps,
     _mm512_maskz_loadu_ps,
@@ -254,10 +296,12 @@ plane!(
     _mm512_max_ps
 );
 plane!(
+    blocks_avx2,
     lines_avx2,
     block_avx2,
     "avx2,fma",
     8,
+    __m256i,
     _mm256_setzero_ps,
     _mm256_set1_ps,
     load_256,
