@@ -55,7 +55,10 @@ impl Lowering<'_> {
         if op.auto_pad != AutoPad::Explicit {
             return Err(Error::unsupported(node, "auto_pad that shape inference left open"));
         }
-        if self.affine_planes(node, op, &weights)? || self.few_results(node, op, &weights)? {
+        if self.affine_planes(node, op, &weights)?
+            || self.single_plane(node, op, &weights)?
+            || self.few_results(node, op, &weights)?
+        {
             return Ok(());
         }
         let mut geometry = ConvGeometry {

@@ -16,6 +16,7 @@ mod pool;
 mod quant;
 mod recurrence;
 mod reduce;
+mod single_plane;
 mod softmax;
 mod typed;
 mod warp;
