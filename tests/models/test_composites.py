@@ -269,6 +269,23 @@ WINDOWS = [
             {"strides": [1, 1], "pads": [2, 1, 2, 1]},
         )
     ],
+    *[  # Each phase by its own taps.
+        Case("ConvTranspose", 11, [IMAGE, reals(3, 16, *kernel), reals(16)], attributes, 1, (1, 2))
+        for kernel, attributes in (
+            ((3, 3), {"strides": [2, 2]}),
+            ((3, 3), {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]}),
+            ((3, 5), {"strides": [2, 4], "pads": [2, 3, 0, 1]}),
+            ((5, 1), {"strides": [3, 1], "pads": [4, 0, 1, 0], "output_padding": [2, 0]}),
+        )
+    ],
+    *[  # A convolution for each plane.
+        Case("Conv", 11, [reals(2, 1, 47, 53), reals(3, 1, *kernel), reals(3)], attributes, 1, (1, 2))
+        for kernel, attributes in (
+            ((3, 3), {"pads": [1, 1, 1, 1]}),
+            ((2, 7), {"pads": [0, 3, 2, 3], "dilations": [1, 2]}),
+            ((5, 4), {"dilations": [2, 1]}),
+        )
+    ],
     Case("ConvTranspose", 11, [reals(2, 4, 3, 3), reals(4, 2, 3, 3)], {"group": 2, "strides": [2, 2]}, 1, (1,)),
     Case("ConvTranspose", 11, [reals(2, 3, 8), reals(3, 2, 4)], {"strides": [3], "pads": [1, 2]}, 1, (1,)),
     Case("ConvTranspose", 11, [reals(1, 2, 3, 4, 3), reals(2, 3, 2, 3, 2)], {"strides": [2, 1, 2]}, 1, (1,)),

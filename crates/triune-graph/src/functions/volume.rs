@@ -342,6 +342,31 @@ impl Phases {
             out: (last - first + 1) as usize,
         }
     }
+
+    /// The same window for every `stride`th result from `place` on alone, with the phase that makes these, and how many of its first
+    /// taps no weight belongs to.
+    fn every(self, place: usize) -> (usize, Axis, usize) {
+        let from = self.cut as usize + place;
+        let (phase, taps) = (from % self.stride, self.kernel.div_ceil(self.stride));
+        let own = (self.kernel - phase).div_ceil(self.stride);
+        let before = own as i64 - 1 - (from / self.stride) as i64;
+        let axis = Axis { kernel: own, before, out: self.out.div_ceil(self.stride), ..self.window() };
+        (phase, axis, taps - own)
+    }
+}
+
+/// Whether as many convolutions as there are phases take less time than one with all of them as channels, where some of the taps have
+/// no weight: by the vectors of results, each of which has a product for every tap.
+fn gains_by_phase([rows, columns]: [Phases; 2], made: usize) -> bool {
+    const LANES: usize = 16;
+    let kinds = rows.stride * columns.stride;
+    let taps = rows.kernel.div_ceil(rows.stride) * columns.kernel.div_ceil(columns.stride);
+    let together = (kinds * made).div_ceil(LANES) * taps;
+    let apart = made.div_ceil(LANES) * rows.kernel * columns.kernel;
+    kinds <= MOST_KINDS
+        && rows.kernel >= rows.stride
+        && columns.kernel >= columns.stride
+        && 5 * apart <= 4 * together
 }
 
 /// A transposed convolution. Over reals, of `stride` neighbouring results each is made by its own taps: one convolution makes them
@@ -537,6 +562,32 @@ impl Transposed {
         turned = f.reshape(turned, &[phases, own, made, depth * taps[0] * taps[1]])?;
         turned = f.transpose(turned, &[0, 2, 1, 3])?;
         turned = f.reshape(turned, &[channels, own, depth, taps[0], taps[1]])?;
+        if groups == 1 && slices == 1 && depth == 1 && gains_by_phase([rows, columns], made) {
+            let mut results = Vec::with_capacity(kinds);
+            for kind in 0..kinds {
+                let own = [rows.every(kind / columns.stride), columns.every(kind % columns.stride)];
+                let first = ((own[0].0 * columns.stride + own[1].0) * made) as i64;
+                let mut weights = f.slice(turned, 0, first, first + made as i64)?;
+                let mut axes = window.axes;
+                for (index, (_, axis, empty)) in own.into_iter().enumerate() {
+                    weights = f.slice(weights, 3 + index, empty as i64, taps[index] as i64)?;
+                    axes[1 + index] = axis;
+                }
+                let window = Window { axes, own: window.own };
+                let result = window.conv(f, x, weights, bias, 1)?;
+                let [height, width] = [axes[1].out, axes[2].out];
+                results.push(f.reshape(result, &[images, made, height, width])?);
+            }
+            let result = f.concat(&results, 1)?;
+            let [height, width] = [f.shape(result)[2], f.shape(result)[3]];
+            let parts = [images, rows.stride, columns.stride, made, height, width];
+            let result = f.reshape(result, &parts)?;
+            let result = f.transpose(result, &[0, 3, 4, 1, 5, 2])?;
+            let mut axes = window.axes;
+            (axes[1].out, axes[2].out) = (height, width);
+            let planes = [rows, columns].map(|own| Phases { cut: 0, ..own });
+            return cut_out(f, result, &Window { axes, own: window.own }, planes, [images, made, 1]);
+        }
         let bias = match bias {
             Some(bias) => {
                 let each = f.reshape(bias, &[groups, 1, made])?;
