@@ -236,45 +236,7 @@ impl FMatMul {
             let len = self.panels.width(panel) * s.k;
             // SAFETY: panels are disjoint pieces of the packed matrix.
             let packed = unsafe { shared.piece(self.panels.start(panel, s.k), len) };
-            let (width, used) = (self.panels.width(panel), self.panels.used(panel));
-            let first = panel * self.panels.columns;
-            if used < width {
-                packed.fill(0.0);
-            }
-            if s.trans_b {
-                let b = &b[first * s.stride_b..];
-                for columns in spans(used.div_ceil(TILE), TILE * s.k).flatten().map(|tile| tile * TILE) {
-                    let count = TILE.min(used - columns);
-                    let lines = &b[columns * s.stride_b..];
-                    let whole = if count == TILE { s.k / TILE * TILE } else { 0 };
-                    for row in (0..whole).step_by(TILE) {
-                        turn_tile(
-                            self.level,
-                            &lines[row..],
-                            s.stride_b,
-                            &mut packed[row * width + columns..],
-                            width,
-                        );
-                    }
-                    for column in 0..count {
-                        let line = &lines[column * s.stride_b..];
-                        for (row, value) in packed.chunks_exact_mut(width).zip(&line[..s.k]).skip(whole) {
-                            row[columns + column] = *value;
-                        }
-                    }
-                }
-            } else {
-                for (row, packed) in packed.chunks_exact_mut(width).enumerate() {
-                    let row = &b[row * s.stride_b + first..][..used];
-                    // In pieces whose size is known a copy is no call.
-                    let (pieces, rest) = row.as_chunks::<TILE>();
-                    let (to, _) = packed.as_chunks_mut::<TILE>();
-                    to.iter_mut().zip(pieces).for_each(|(to, piece)| *to = *piece);
-                    if !rest.is_empty() {
-                        packed[used - rest.len()..used].copy_from_slice(rest);
-                    }
-                }
-            }
+            pack_columns(self.level, &self.panels, panel, s.k, b, s.stride_b, s.trans_b, packed);
         });
     }
 
@@ -324,6 +286,7 @@ impl FMatMul {
                     let (pointers, outputs) =
                         (pointers[rows.clone()].as_ptr(), outputs[rows.clone()].as_ptr());
                     let finish = Finish {
+                        factors: std::ptr::null(),
                         bias: bias_row.as_ptr(),
                         residual: std::ptr::null(),
                         output: outputs,
@@ -338,6 +301,71 @@ impl FMatMul {
                 }
             }
         });
+    }
+}
+
+/// Packs the columns of one panel of a matrix with `depth` rows; `stride` leads from row to row, or of a transposed one from column to
+/// column.
+pub(crate) fn pack_columns(
+    level: Level,
+    panels: &Panels,
+    panel: usize,
+    depth: usize,
+    b: &[f32],
+    stride: usize,
+    transposed: bool,
+    packed: &mut [f32],
+) {
+    let (width, used) = (panels.width(panel), panels.used(panel));
+    let first = panel * panels.columns;
+    if used < width {
+        packed.fill(0.0);
+    }
+    if transposed {
+        let b = &b[first * stride..];
+        for columns in spans(used.div_ceil(TILE), TILE * depth).flatten().map(|tile| tile * TILE) {
+            let count = TILE.min(used - columns);
+            let lines = &b[columns * stride..];
+            let whole = if count == TILE { depth / TILE * TILE } else { 0 };
+            for row in (0..whole).step_by(TILE) {
+                turn_tile(level, &lines[row..], stride, &mut packed[row * width + columns..], width);
+            }
+            for column in 0..count {
+                let line = &lines[column * stride..];
+                for (row, value) in packed.chunks_exact_mut(width).zip(&line[..depth]).skip(whole) {
+                    row[columns + column] = *value;
+                }
+            }
+        }
+    } else {
+        pack_rows(level, &b[first..], stride, used, packed, width);
+    }
+}
+
+multiversion! {
+    /// Packs rows as they lie.
+    fn pack_rows(b: &[f32], stride: usize, used: usize, packed: &mut [f32], width: usize) {
+        match (used, width) {
+            (32, 32) => pack_whole::<32>(b, stride, packed),
+            (16, 16) => pack_whole::<16>(b, stride, packed),
+            (8, 8) => pack_whole::<8>(b, stride, packed),
+            _ => {
+                for (row, packed) in packed.chunks_exact_mut(width).enumerate() {
+                    packed[..used].copy_from_slice(&b[row * stride..][..used]);
+                }
+            }
+        }
+    }
+}
+
+/// As [`pack_rows`], of panels without gaps: where its size is known a copy is no call.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "vectorised inside of each instruction set's copy of its caller")]
+fn pack_whole<const WIDTH: usize>(b: &[f32], stride: usize, packed: &mut [f32]) {
+    for (row, packed) in packed.as_chunks_mut::<WIDTH>().0.iter_mut().enumerate() {
+        if let Some(row) = b[row * stride..].first_chunk::<WIDTH>() {
+            *packed = *row;
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! count. Nothing here knows graphs, commands or devices; unsafe code stays inside this crate's kernels.
 
 mod arch;
+mod attention;
 mod blocks;
 mod bmatmul;
 mod conv;
@@ -55,6 +56,7 @@ mod unary_x86;
 mod warp;
 mod weigh;
 
+pub use attention::{Attention, AttentionSpec};
 pub use blocks::Blocked;
 pub use bmatmul::{BlockArithmetic, BlockMatMul, BlockSpec};
 pub use conv::{

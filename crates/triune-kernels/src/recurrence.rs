@@ -18,6 +18,8 @@
 //! Every sum is one chain of fused multiply-adds in the order of the units, whatever the instruction set, the block and the
 //! number of threads, so all of them give the same bits.
 
+mod units;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -26,10 +28,10 @@ use triune_tensor::function::{CellKind, UnaryKind};
 use crate::cancel::{self, spans};
 use crate::conv::fgemm::{Finish, Line, MAX_COLUMNS, MAX_ROWS, Panels, TILE_STEPS};
 use crate::conv::{PackedFilter, pack_panel};
-use crate::dispatch::{Level, multiversion};
+use crate::dispatch::Level;
 use crate::parallel::Shared;
-use crate::unary::apply;
-use crate::{Error, Isa, Pool, math};
+use crate::{Error, Isa, Pool};
+use units::Units;
 
 /// Directions that a recurrence can have.
 pub const MAX_DIRECTIONS: usize = 2;
@@ -585,6 +587,7 @@ impl Block<'_> {
                 let mut bias = [0.0; Panels::TOGETHER * MAX_COLUMNS];
                 let mut matrices = [std::ptr::null::<f32>(); Panels::TOGETHER];
                 let plain = Finish {
+                    factors: std::ptr::null(),
                     bias: self.job.zeros.as_ptr(),
                     residual: rows.input.as_ptr(),
                     output: outputs.as_ptr(),
@@ -668,139 +671,6 @@ impl Block<'_> {
                 gated: write(room.gated.wrapping_add(row * all), spec.cell == CellKind::Gru),
                 vectors,
             }
-        }
-    }
-}
-
-/// Some units of a row in one step; what the cell does not have is empty.
-struct Units<'a> {
-    level: Level,
-    functions: &'a [UnaryKind; 3],
-    clip: f32,
-    coupled: bool,
-    input: [&'a [f32]; 4],
-    sums: [&'a mut [f32]; 4],
-    values: [&'a mut [f32]; 4],
-    before: &'a [f32],
-    after: &'a mut [f32],
-    cell: &'a mut [f32],
-    gated: &'a mut [f32],
-    vectors: Option<[&'a [f32]; 3]>,
-}
-
-impl Units<'_> {
-    fn simple(self) {
-        apply(self.level, self.functions[0], self.sums[0], self.after);
-    }
-
-    /// Both gates, and what the second one lets through of the state.
-    fn gru_gates(self) {
-        let ([update, reset, ..], [first, second, ..]) = (self.sums, self.values);
-        apply(self.level, self.functions[0], update, first);
-        update.copy_from_slice(first);
-        apply(self.level, self.functions[0], reset, second);
-        multiply(self.level, second, self.before, self.gated);
-    }
-
-    fn gru(self) {
-        let ([update, _, new, _], [value, ..]) = (self.sums, self.values);
-        apply(self.level, self.functions[1], new, value);
-        mix(self.level, update, value, self.before, self.after);
-    }
-
-    fn linear_gru(self) {
-        let ([update, reset, new, _], [first, second, third, _]) = (self.sums, self.values);
-        apply(self.level, self.functions[0], update, first);
-        apply(self.level, self.functions[0], reset, second);
-        add_scaled(self.level, second, new, self.input[2], self.clip, third);
-        apply(self.level, self.functions[1], third, new);
-        mix(self.level, first, new, self.before, self.after);
-    }
-
-    fn lstm(self) {
-        let ([input, output, forget, new], [first, second, third, fourth]) = (self.sums, self.values);
-        let [gate, candidate, squash] = *self.functions;
-        if let Some([own, _, forgets]) = self.vectors {
-            add_state(self.level, own, self.cell, self.clip, input);
-            add_state(self.level, forgets, self.cell, self.clip, forget);
-            limit(self.level, self.clip, new);
-        }
-        apply(self.level, gate, input, first);
-        if self.coupled {
-            complement(self.level, first, third);
-        } else {
-            apply(self.level, gate, forget, third);
-        }
-        apply(self.level, candidate, new, fourth);
-        carry(self.level, third, first, fourth, self.cell);
-        if let Some([_, outputs, _]) = self.vectors {
-            add_state(self.level, outputs, self.cell, self.clip, output);
-        }
-        apply(self.level, gate, output, second);
-        apply(self.level, squash, self.cell, fourth);
-        multiply(self.level, second, fourth, self.after);
-    }
-}
-
-multiversion! {
-    /// y = a·b.
-    fn multiply(a: &[f32], b: &[f32], y: &mut [f32]) {
-        for ((y, a), b) in y.iter_mut().zip(a).zip(b) {
-            *y = a * b;
-        }
-    }
-}
-
-multiversion! {
-    /// y = 1 − x.
-    fn complement(x: &[f32], y: &mut [f32]) {
-        for (y, x) in y.iter_mut().zip(x) {
-            *y = 1.0 - x;
-        }
-    }
-}
-
-multiversion! {
-    /// y = (1 − z)·n + z·h.
-    fn mix(z: &[f32], n: &[f32], h: &[f32], y: &mut [f32]) {
-        for (((y, z), n), h) in y.iter_mut().zip(z).zip(n).zip(h) {
-            *y = z.mul_add(*h, (1.0 - z) * n);
-        }
-    }
-}
-
-multiversion! {
-    /// c = f·c + i·g.
-    fn carry(f: &[f32], i: &[f32], g: &[f32], c: &mut [f32]) {
-        for (((c, f), i), g) in c.iter_mut().zip(f).zip(i).zip(g) {
-            *c = f.mul_add(*c, i * g);
-        }
-    }
-}
-
-multiversion! {
-    /// y = x within −limit..limit.
-    fn limit(limit: f32, y: &mut [f32]) {
-        for y in y {
-            *y = math::min(math::max(*y, -limit), limit);
-        }
-    }
-}
-
-multiversion! {
-    /// y = y + p·c within −limit..limit.
-    fn add_state(p: &[f32], c: &[f32], limit: f32, y: &mut [f32]) {
-        for ((y, p), c) in y.iter_mut().zip(p).zip(c) {
-            *y = math::min(math::max(p.mul_add(*c, *y), -limit), limit);
-        }
-    }
-}
-
-multiversion! {
-    /// y = x + r·sum within −limit..limit.
-    fn add_scaled(r: &[f32], sum: &[f32], x: &[f32], limit: f32, y: &mut [f32]) {
-        for (((y, r), sum), x) in y.iter_mut().zip(r).zip(sum).zip(x) {
-            *y = math::min(math::max(r.mul_add(*sum, *x), -limit), limit);
         }
     }
 }

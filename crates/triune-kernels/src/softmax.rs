@@ -35,13 +35,13 @@ impl AxisShape {
 
 /// Partial sums of every reduction: element i goes to sum i mod `LANES`, then the sums are added pairwise. The order is
 /// the same for every layout, instruction set and thread count.
-const LANES: usize = TILE;
+pub(crate) const LANES: usize = TILE;
 
 /// Columns that are reduced side by side when the axis is not innermost.
 const COLUMNS: usize = TILE;
 
 #[inline(always)]
-fn tree(lanes: [f32; LANES]) -> f32 {
+pub(crate) fn tree(lanes: [f32; LANES]) -> f32 {
     halved(lanes, |a, b| a + b)
 }
 
@@ -137,7 +137,7 @@ fn softmax_rows(level: Level, log: bool, len: usize, x: &[f32], y: &mut [f32]) {
 }
 
 /// The largest element.
-fn largest(level: Level, x: &[f32]) -> f32 {
+pub(crate) fn largest(level: Level, x: &[f32]) -> f32 {
     #[cfg(target_arch = "x86_64")]
     if level.is_512() && x.len() <= SPAN {
         // SAFETY: the level vouches for the features.
@@ -193,7 +193,7 @@ multiversion! {
 
 /// Writes f(x) to y, and adds each element to its own sum.
 #[inline(always)]
-fn add_each(x: &[f32], y: &mut [f32], sums: &mut [f32; LANES], f: impl Fn(f32) -> f32) {
+pub(crate) fn add_each(x: &[f32], y: &mut [f32], sums: &mut [f32; LANES], f: impl Fn(f32) -> f32) {
     for ((x, y), sum) in x.iter().zip(y).zip(sums) {
         *y = f(*x);
         *sum += *y;

@@ -5,17 +5,20 @@ use std::arch::x86_64::{
     __m512, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NLT_UQ, _mm_cvtss_f32, _mm_max_ps, _mm_movehdup_ps, _mm_movehl_ps,
     _mm256_castps256_ps128, _mm256_extractf128_ps, _mm256_max_ps, _mm512_add_ps, _mm512_and_ps,
     _mm512_andnot_ps, _mm512_castps512_ps256, _mm512_cmp_ps_mask, _mm512_div_ps, _mm512_extractf32x8_ps,
-    _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_add_ps, _mm512_mask_loadu_ps, _mm512_mask_mov_ps,
-    _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_maskz_mul_ps, _mm512_maskz_scalef_ps, _mm512_max_ps,
-    _mm512_min_ps, _mm512_mul_ps, _mm512_or_ps, _mm512_scalef_ps, _mm512_set1_ps, _mm512_storeu_ps,
-    _mm512_sub_ps, _mm512_xor_ps,
+    _mm512_fmadd_ps, _mm512_fmsub_ps, _mm512_loadu_ps, _mm512_mask_add_ps, _mm512_mask_loadu_ps,
+    _mm512_mask_mov_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_maskz_mul_ps,
+    _mm512_maskz_scalef_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_or_ps, _mm512_scalef_ps,
+    _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps, _mm512_sub_ps, _mm512_xor_ps,
 };
 use std::f32::consts::{FRAC_1_SQRT_2, LOG2_E};
 
 use triune_tensor::function::UnaryKind;
 
 use crate::conv::fgemm_simd::mask_512;
-use crate::math::{ERF_FAR, ERF_NEAR, EXP, FLAT, GONE, LARGEST, LN2_HIGH, LN2_LOW, MIDDLING, ROUNDER};
+use crate::eltwise::halved;
+use crate::math::{
+    ERF_FAR, ERF_NEAR, EXP, FLAT, GONE, LARGEST, LN2_HIGH, LN2_LOW, MIDDLING, POWER, ROUNDER, VANISHED,
+};
 
 /// n and eʳ − 1 for x = n·ln 2 + r, as `math::exp_parts`, which see.
 #[inline]
@@ -36,10 +39,16 @@ fn exp_parts(x: __m512) -> (__m512, __m512) {
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
 fn exp(x: __m512) -> __m512 {
-    let (gone, x) = (_mm512_set1_ps(GONE), _mm512_min_ps(_mm512_set1_ps(LARGEST), x));
-    // NaN stays. What is gone is 0, and never computed: products that vanish take long.
-    let left = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(x, gone);
-    let (n, p) = exp_parts(_mm512_max_ps(gone, x));
+    exp_up_to_largest(_mm512_min_ps(_mm512_set1_ps(LARGEST), x))
+}
+
+/// [`exp`] of nothing beyond `LARGEST`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn exp_up_to_largest(x: __m512) -> __m512 {
+    // NaN stays. What is gone is 0, whatever is computed of it.
+    let left = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(x, _mm512_set1_ps(GONE));
+    let (n, p) = exp_parts(x);
     // Rounded once, as the last of the two factors of `math::exp` does it: the first is exact.
     _mm512_maskz_scalef_ps(left, _mm512_add_ps(p, _mm512_set1_ps(1.0)), n)
 }
@@ -119,6 +128,7 @@ fn each(x: &[f32], y: &mut [f32], f: impl Fn(__m512) -> __m512) {
 }
 
 /// Writes e^(x − largest) to y, and adds element i to sum i mod 16.
+#[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
 pub(crate) fn exp_and_sums(x: &[f32], largest: f32, y: &mut [f32], sums: &mut [f32; 16]) {
     let (len, largest) = (x.len().min(y.len()), _mm512_set1_ps(largest));
@@ -129,12 +139,12 @@ pub(crate) fn exp_and_sums(x: &[f32], largest: f32, y: &mut [f32], sums: &mut [f
         // SAFETY: masked lanes are not touched, the others lie inside of both slices.
         unsafe {
             if len - at >= 16 {
-                let e = exp(_mm512_sub_ps(_mm512_loadu_ps(from), largest));
+                let e = exp_up_to_largest(_mm512_sub_ps(_mm512_loadu_ps(from), largest));
                 _mm512_storeu_ps(to, e);
                 sum = _mm512_add_ps(sum, e);
             } else {
                 let mask = mask_512(len - at);
-                let e = exp(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, from), largest));
+                let e = exp_up_to_largest(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, from), largest));
                 _mm512_mask_storeu_ps(to, mask, e);
                 sum = _mm512_mask_add_ps(sum, mask, sum, e);
             }
@@ -145,6 +155,7 @@ pub(crate) fn exp_and_sums(x: &[f32], largest: f32, y: &mut [f32], sums: &mut [f
 }
 
 /// The largest element; what NaN makes of it is left open.
+#[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
 pub(crate) fn largest(x: &[f32]) -> f32 {
     let mut largest = [_mm512_set1_ps(f32::NEG_INFINITY); 2];
@@ -160,14 +171,82 @@ pub(crate) fn largest(x: &[f32]) -> f32 {
         let x = unsafe { _mm512_mask_loadu_ps(largest[0], mask_512(rest.len()), rest.as_ptr()) };
         largest[0] = _mm512_max_ps(largest[0], x);
     }
-    let lanes = _mm512_max_ps(largest[1], largest[0]);
+    across(_mm512_max_ps(largest[1], largest[0]))
+}
+
+/// The largest of sixteen.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn across(lanes: __m512) -> f32 {
     let eight = _mm256_max_ps(_mm512_castps512_ps256(lanes), _mm512_extractf32x8_ps::<1>(lanes));
     let four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
     let two = _mm_max_ps(four, _mm_movehl_ps(four, four));
     _mm_cvtss_f32(_mm_max_ps(two, _mm_movehdup_ps(two)))
 }
 
+/// As `math::power`, which see.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn power(x: __m512, factor: __m512) -> __m512 {
+    let rounder = _mm512_set1_ps(ROUNDER);
+    let n = _mm512_sub_ps(_mm512_fmadd_ps(x, factor, rounder), rounder);
+    // NaN stays. What is gone is 0, whatever is computed of it.
+    let left = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(n, _mm512_set1_ps(VANISHED));
+    let f = _mm512_fmsub_ps(x, factor, n);
+    let mut p = _mm512_set1_ps(POWER[0]);
+    for factor in &POWER[1..] {
+        p = _mm512_fmadd_ps(f, p, _mm512_set1_ps(*factor));
+    }
+    _mm512_maskz_scalef_ps(left, p, n)
+}
+
+/// As `attention::weigh_row`, which see.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn weigh_row(x: &[f32], factor: f32, y: &mut [f32]) -> f32 {
+    let (len, factor) = (x.len().min(y.len()), _mm512_set1_ps(factor));
+    let most = _mm512_set1_ps(largest(x));
+    let mut sum = _mm512_setzero_ps();
+    for at in (0..len).step_by(16) {
+        let (from, to) = (x[at..].as_ptr(), y[at..].as_mut_ptr());
+        // SAFETY: masked lanes are not touched, the others lie inside of both slices.
+        unsafe {
+            if len - at >= 16 {
+                let weight = power(_mm512_sub_ps(_mm512_loadu_ps(from), most), factor);
+                _mm512_storeu_ps(to, weight);
+                sum = _mm512_add_ps(sum, weight);
+            } else {
+                let mask = mask_512(len - at);
+                let weight = power(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, from), most), factor);
+                _mm512_mask_storeu_ps(to, mask, weight);
+                sum = _mm512_mask_add_ps(sum, mask, sum, weight);
+            }
+        }
+    }
+    let mut sums = [0.0; 16];
+    // SAFETY: sixteen floats.
+    unsafe { _mm512_storeu_ps(sums.as_mut_ptr(), sum) };
+    halved(sums, |a, b| a + b)
+}
+
+/// Of rows that lie `row` floats apart, `len` of each: the weights, and 1 / their sums, one for each of `inverses`.
+#[target_feature(enable = "avx512f,avx512dq")]
+pub(crate) fn weigh(
+    scores: &[f32],
+    row: usize,
+    len: usize,
+    factor: f32,
+    weights: &mut [f32],
+    inverses: &mut [f32],
+) {
+    let rows = scores.chunks_exact(row).zip(weights.chunks_exact_mut(row));
+    for ((x, y), inverse) in rows.zip(inverses) {
+        *inverse = 1.0 / weigh_row(&x[..len], factor, &mut y[..len]);
+    }
+}
+
 /// y · factor, in the place of y.
+#[inline]
 #[target_feature(enable = "avx512f")]
 pub(crate) fn scale(y: &mut [f32], factor: f32) {
     let factor = _mm512_set1_ps(factor);

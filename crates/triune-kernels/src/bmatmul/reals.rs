@@ -82,6 +82,7 @@ impl BlockMatMul {
                     *output = y.as_ptr().wrapping_add(row * n);
                 }
                 let finish = Finish {
+                    factors: std::ptr::null(),
                     bias: bias.as_ptr(),
                     residual: std::ptr::null(),
                     output: outputs.as_ptr(),

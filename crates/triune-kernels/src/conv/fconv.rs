@@ -418,6 +418,7 @@ impl FConv {
                 let residual = rows.residuals.wrapping_add(row);
                 let output = rows.outputs.wrapping_add(row);
                 let finish = Finish {
+                    factors: std::ptr::null(),
                     bias: self.epilogue.bias[channel..].as_ptr(),
                     residual: if self.residual { residual } else { std::ptr::null() },
                     output,

@@ -23,6 +23,8 @@ pub(crate) const TILE_STEPS: usize = 8;
 pub(crate) struct Finish {
     /// One per column of the panel; readable for the panel's whole width.
     pub(crate) bias: *const f32,
+    /// Per row, what its sums are multiplied by; null without factors.
+    pub(crate) factors: *const f32,
     /// Per row, where the residual of column 0 lies `offset` floats on; null without a residual.
     pub(crate) residual: *const *const f32,
     /// Per row, where the result of column 0 goes `offset` floats on.
@@ -217,6 +219,7 @@ unsafe fn tile_scalar<const N: usize>(
         for (column, sum) in sums.into_iter().enumerate().take(finish.used) {
             // SAFETY: the row's pointers and the used columns, as the caller promised.
             unsafe {
+                let sum = if finish.factors.is_null() { sum } else { sum * *finish.factors.add(row) };
                 let mut y = sum + *finish.bias.add(column);
                 if !finish.residual.is_null() {
                     y += *(*finish.residual.add(row)).add(finish.offset + column);

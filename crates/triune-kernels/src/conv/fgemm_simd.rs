@@ -2,14 +2,16 @@
 //! pair. Accumulators stay in registers for the whole of k: 6×16 of 16 registers, 14×32 of 32, on NEON 6×16 of 32.
 
 #[cfg(target_arch = "aarch64")]
-use std::arch::aarch64::{float32x4_t, vaddq_f32, vdupq_n_f32, vld1q_dup_f32, vld1q_f32, vst1q_f32};
+use std::arch::aarch64::{
+    float32x4_t, vaddq_f32, vdupq_n_f32, vld1q_dup_f32, vld1q_f32, vmulq_f32, vst1q_f32,
+};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
     __m256i, __mmask16, _MM_HINT_T0, _mm_prefetch, _mm256_add_ps, _mm256_broadcast_ss, _mm256_cmpgt_epi32,
     _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_maskload_ps, _mm256_maskstore_ps, _mm256_max_ps, _mm256_min_ps,
-    _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32, _mm256_setzero_ps, _mm256_storeu_ps, _mm512_add_ps,
-    _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_max_ps,
-    _mm512_min_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
+    _mm256_mul_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32, _mm256_setzero_ps, _mm256_storeu_ps,
+    _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps,
+    _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
 };
 use std::mem::MaybeUninit;
 
@@ -23,7 +25,7 @@ const LINE: usize = 16;
 
 macro_rules! tile {
     ($name:ident, $kernel:ident, $finish:ident, $many:ident, $wide:ident, $features:literal, $lanes:literal, $zero:path, $splat:path,
-     $load:path, $store:path, $fma:path, $add:path, $min:path, $max:path, $mask:path, $masked_load:expr,
+     $load:path, $store:path, $fma:path, $mul:path, $add:path, $min:path, $max:path, $mask:path, $masked_load:expr,
      $masked_store:path, $broadcast:expr, $fetch:path, [$whole:literal, $half:literal], [$($rows:literal),*], [$([$few:literal, $panels:literal]),*]) => {
         /// # Safety
         /// As `Panels::tile`, with `vectors` the panel's width in registers, on a machine with the features.
@@ -113,7 +115,11 @@ macro_rules! tile {
                         for (vector, sum) in sums.iter().enumerate() {
                             let (at, mask) = (vector * $lanes, masks[vector]);
                             let whole = finish.used >= at + $lanes;
-                            let mut y = $add(*sum, bias[vector]);
+                            let mut y = *sum;
+                            if !finish.factors.is_null() {
+                                y = $mul(y, $splat(*finish.factors.add($rows - 1)));
+                            }
+                            y = $add(y, bias[vector]);
                             if !finish.residual.is_null() {
                                 let residual = (*finish.residual.add($rows - 1)).wrapping_add(finish.offset + at);
                                 y = $add(y, if whole { $load(residual) } else { $masked_load(residual, mask) });
@@ -217,6 +223,7 @@ macro_rules! tile {
                     // operands lets NaN pass the limits.
                     unsafe {
                         let sum = $load(staged.add((row * VECTORS + vector) * $lanes));
+                        let sum = if finish.factors.is_null() { sum } else { $mul(sum, $splat(*finish.factors.add(row))) };
                         let mut y = $add(sum, $load(finish.bias.add(column)));
                         if !finish.residual.is_null() {
                             let residual = (*finish.residual.add(row)).wrapping_add(finish.offset + column);
@@ -275,6 +282,7 @@ tile!(
     _mm512_loadu_ps,
     _mm512_storeu_ps,
     _mm512_fmadd_ps,
+    _mm512_mul_ps,
     _mm512_add_ps,
     _mm512_min_ps,
     _mm512_max_ps,
@@ -301,6 +309,7 @@ tile!(
     _mm256_loadu_ps,
     _mm256_storeu_ps,
     _mm256_fmadd_ps,
+    _mm256_mul_ps,
     _mm256_add_ps,
     _mm256_min_ps,
     _mm256_max_ps,
@@ -327,6 +336,7 @@ tile!(
     vld1q_f32,
     vst1q_f32,
     neon::fma,
+    vmulq_f32,
     vaddq_f32,
     neon::min,
     neon::max,

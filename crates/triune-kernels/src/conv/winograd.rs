@@ -377,6 +377,7 @@ impl<'a> Block<'a> {
                         output[row] = to.wrapping_add(tile * sum);
                     }
                     let finish = Finish {
+                        factors: std::ptr::null(),
                         bias: bias.as_ptr(),
                         residual: std::ptr::null(),
                         output: output.as_ptr(),

@@ -1,5 +1,6 @@
 //! The kernels' tests, in one binary: what they share is compiled and linked once.
 
+mod attention;
 mod bmatmul;
 mod common;
 mod copy;
