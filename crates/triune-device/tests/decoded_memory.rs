@@ -14,10 +14,10 @@ use common::{Bench, CONSTANTS, Constants, INPUT, OUTPUT, input, operand, output,
 use triune_device::{
     Addr, Command, Decoded,
     command::{
-        self, AddParams, ArgReduce, BlockMatMul, Convert, Dequantize, FBinary, FConv, FLogSoftmax, FMatMul,
-        FNorm, FSoftmax, FTriple, FUnary, Fill, GlobalPool, IMatMul, Opcode, Order, Pool, Put, QAdd, QConv,
-        QMatMul, QMul, QNorm, QSoftmax, Quantize, QuantizeBy, Recurrence, Reduce, RequantTarget, Resize,
-        Rotate, Running, Select, TMatMul, Table, Tables, Take, Warp, Weigh,
+        self, AddParams, ArgReduce, BlockMatMul, Convert, Dequantize, FAttention, FBinary, FConv,
+        FLogSoftmax, FMatMul, FNorm, FSoftmax, FTriple, FUnary, Fill, GlobalPool, IMatMul, Opcode, Order,
+        Pool, Put, QAdd, QConv, QMatMul, QMul, QNorm, QSoftmax, Quantize, QuantizeBy, Recurrence, Reduce,
+        RequantTarget, Resize, Rotate, Running, Select, TMatMul, Table, Tables, Take, Warp, Weigh,
     },
 };
 use triune_kernels::Isa;
@@ -111,6 +111,14 @@ fn kinds() -> Vec<Kind> {
             let [input, cosines, sines] = [operand(Addr::new(INPUT, 0), DType::F32, DIMS); 3];
             let output = operand(Addr::new(OUTPUT, 0), DType::F32, DIMS);
             Rotate { dims: DIMS, pairs: 2, interleaved: true, input, cosines, sines, output }.into()
+        }),
+        ("fattention", || {
+            let [q, k, v] = [operand(Addr::new(INPUT, 0), DType::F32, DIMS); 3];
+            let output = operand(Addr::new(OUTPUT, 0), DType::F32, DIMS);
+            let (heads, queries, keys, width, elements) = ([1, 1], 8, 8, 4, 4);
+            let (scale, bias, bias_strides) = (0.5, Some(q.addr), [0, 0, 0, 0, 0, 4]);
+            FAttention { heads, queries, keys, width, elements, scale, q, k, v, bias, bias_strides, output }
+                .into()
         }),
         ("qsoftmax", || {
             QSoftmax {

@@ -1,6 +1,6 @@
 //! The command set: op-level commands, and their encoding as little-endian 32-bit words.
 //!
-//! One table (`set.rs`) makes the structs, the encoder, the decoder and the field tables of
+//! Tables (`set`) make the structs, the encoder, the decoder and the field tables of
 //! `docs/command-set.md`. Decoding is total: any words give commands or an error that names the command and the
 //! field. Whether an address leads anywhere is not known here; [`crate::exec`] checks that.
 

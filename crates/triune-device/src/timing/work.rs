@@ -510,6 +510,12 @@ fn amount(width: Width, vector: Option<VectorSpec>, command: &Command) -> Amount
             };
             Amount { gemm: Some(gemm), ..products(c.k) }
         }
+        // Both products; and of the scores, three passes as of a softmax.
+        Command::FAttention(c) => {
+            let scores = product([c.heads[0], c.heads[1], c.queries, c.keys]);
+            let macs = scores.saturating_mul(u64::from(c.width) + u64::from(c.elements));
+            Amount { macs, taps: macs, ..Amount::elementwise(scores.saturating_mul(3)) }
+        }
         Command::Recurrence(c) => {
             let elements = elements.saturating_mul(c.steps.into());
             let macs = elements.saturating_mul(product([c.cell.gates() as u32, c.hidden]));

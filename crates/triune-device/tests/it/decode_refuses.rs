@@ -3,10 +3,10 @@
 
 use crate::common::{Bench, CONSTANTS, INPUT, OUTPUT, SCRATCH, input, operand, output, quant};
 use crate::samples::{
-    MAP, ONES, ZEROS, argreduce, binary, blend, blockmatmul, constants, convert, copy, dequantize, fbinary,
-    fconv, fill, flogsoftmax, fmatmul, fnorm, from, fsoftmax, ftriple, funary, gpool, imatmul, order, params,
-    pool, put, qadd, qconv, qmatmul, qmul, qnorm, qsoftmax, quantize, quantizeby, recurrence, reduce, resize,
-    rotate, running, select, table, tables, take, tmatmul, to, warp, weigh,
+    MAP, ONES, ZEROS, argreduce, binary, blend, blockmatmul, constants, convert, copy, dequantize,
+    fattention, fbinary, fconv, fill, flogsoftmax, fmatmul, fnorm, from, fsoftmax, ftriple, funary, gpool,
+    imatmul, order, params, pool, put, qadd, qconv, qmatmul, qmul, qnorm, qsoftmax, quantize, quantizeby,
+    recurrence, reduce, resize, rotate, running, select, table, tables, take, tmatmul, to, warp, weigh,
 };
 use triune_device::{
     Addr, Command, Error,
@@ -40,6 +40,7 @@ fn right() -> Vec<Command> {
         flogsoftmax().into(),
         ftriple().into(),
         rotate().into(),
+        fattention().into(),
         resize().into(),
         warp().into(),
         recurrence().into(),
@@ -238,6 +239,7 @@ fn addresses() -> Vec<Row> {
     rows.push((but(qconv(DType::I16), |c| c.bias = Some(away(INPUT))), "bias", "leave"));
     rows.push((but(fconv(), |c| c.bias = Some(away(INPUT))), "bias", "leave"));
     rows.push((but(fmatmul(), |c| c.bias = Some(away(INPUT))), "bias", "leave"));
+    rows.push((but(fattention(), |c| c.bias = Some(away(INPUT))), "bias", "leave"));
     rows.push((but(warp(), |c| c.images = Some(away(INPUT))), "images", "leave"));
     let given = |c: &mut Recurrence| (c.weights, c.given_weights) = (None, Some(away(INPUT)));
     rows.push((but(recurrence(), given), "given_weights", "leave"));
@@ -286,6 +288,7 @@ fn places() -> Vec<Row> {
         flogsoftmax() => output, "output";
         ftriple() => output.addr, "output";
         rotate() => output.addr, "output";
+        fattention() => output.addr, "output";
         resize() => output.addr, "output";
         warp() => output.addr, "output";
         recurrence() => output, "output";
@@ -325,6 +328,9 @@ fn places() -> Vec<Row> {
         fconv() => input.addr, output.addr, 4, "input";
         fmatmul() => a, output, 4, "a";
         fmatmul() => b, output, 4, "b";
+        fattention() => q.addr, output.addr, 4, "q";
+        fattention() => k.addr, output.addr, 4, "k";
+        fattention() => v.addr, output.addr, 4, "v";
         pool(DType::F32) => input.addr, output.addr, 4, "input";
         qadd(DType::I8) => a.addr, output.addr, 1, "a";
         qmul(DType::I8) => b.addr, output.addr, 1, "b";
@@ -586,6 +592,15 @@ fn own() -> Vec<Row> {
         (but(ftriple(), |c| c.then = BinaryKind::Sub), "then", "it can be add or mul"),
         (but(ftriple(), |c| c.c.dtype = I32), "c", "it can be float32"),
         (but(ftriple(), |c| c.output.strides[5] = 0), "dims", "output elements overlap"),
+        (but(fattention(), |c| c.heads[1] = 0), "q", "extent 3 is 0"),
+        (but(fattention(), |c| c.keys = 0), "k", "extent 4 is 0"),
+        (but(fattention(), |c| c.q.dtype = I32), "q", "it can be float32"),
+        (but(fattention(), |c| c.output.dtype = DType::F64), "output", "it can be float32"),
+        (but(fattention(), |c| c.q.strides[5] = 8), "q", "gaps between the elements of a row"),
+        (but(fattention(), |c| c.bias_strides[5] = 0), "bias", "gaps between the elements of a row"),
+        (but(fattention(), |c| c.bias_strides[4] = 2), "bias", "not a multiple of 4"),
+        (but(fattention(), |c| c.k.strides[5] = 12), "heads", "neither keys nor their elements"),
+        (but(fattention(), |c| c.output.strides[4] = 0), "heads", "overlap"),
         (but(rotate(), |c| c.pairs = 3), "dims", "more pairs than a row has"),
         (but(rotate(), |c| c.sines.dtype = I32), "sines", "it can be float32"),
         (but(rotate(), |c| c.output.strides[5] = 8), "output", "gaps between the elements of a row"),

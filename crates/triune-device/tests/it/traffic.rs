@@ -1,13 +1,13 @@
 //! What each command reads and writes, worked out by hand from its extents: 32 elements nearly everywhere.
 
 use crate::samples::{
-    ONES, ZEROS, argreduce, binary, convert, copy, dequantize, fbinary, fconv, fill, flogsoftmax, fmatmul,
-    fnorm, fsoftmax, ftriple, funary, order, pool, put, qconv, qmatmul, qsoftmax, quantize, recurrence,
-    reduce, resize, rotate, select, table, tables, take, warp,
+    ONES, ZEROS, argreduce, binary, convert, copy, dequantize, fattention, fbinary, fconv, fill, flogsoftmax,
+    fmatmul, fnorm, fsoftmax, ftriple, funary, order, pool, put, qconv, qmatmul, qsoftmax, quantize,
+    recurrence, reduce, resize, rotate, select, table, tables, take, warp,
 };
 use triune_device::{
     Command, DeviceSpec,
-    command::{End, FMatMul, FNorm, QConv, Warp},
+    command::{End, FAttention, FMatMul, FNorm, QConv, Warp},
     timeline,
     timing::TimingOptions,
 };
@@ -52,6 +52,9 @@ fn bytes_of_each_command() {
         (flogsoftmax().into(), 128, 128),
         (ftriple().into(), 3 * 128, 128),
         (rotate().into(), 128 + 2 * 64, 128),
+        // Two heads: queries, keys, values, and what is added to the scores.
+        (fattention().into(), 4 * 2 * (3 * 2 + 4 * 2 + 4 + 3 * 4), 4 * 2 * 3),
+        (FAttention { bias: None, ..fattention() }.into(), 4 * 2 * (3 * 2 + 4 * 2 + 4), 4 * 2 * 3),
         (fnorm().into(), 128, 128),
         (FNorm { gamma: Some(ONES), ..fnorm() }.into(), 128 + 16, 128),
         (FNorm { gamma: Some(ONES), beta: Some(ZEROS), ..fnorm() }.into(), 128 + 16 + 16, 128),

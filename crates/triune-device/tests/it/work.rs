@@ -6,9 +6,9 @@ use crate::common::operand;
 use triune_device::{
     Addr, Command, CommandTime, DeviceSpec, FeatureMap, TimingOptions,
     command::{
-        ArgReduce, BlockMatMul, Convert, Copy, FBinary, FMatMul, FSoftmax, Fill, GlobalPool, IMatMul,
-        Operand, Order, Pool, Put, QMatMul, QNorm, QSoftmax, QuantizeBy, Recurrence, Reduce, RequantTarget,
-        Resize, Running, Select, TMatMul, Take, Warp, Weigh, Window,
+        ArgReduce, BlockMatMul, Convert, Copy, FAttention, FBinary, FMatMul, FSoftmax, Fill, GlobalPool,
+        IMatMul, Operand, Order, Pool, Put, QMatMul, QNorm, QSoftmax, QuantizeBy, Recurrence, Reduce,
+        RequantTarget, Resize, Running, Select, TMatMul, Take, Warp, Weigh, Window,
     },
     spec::VectorSpec,
     timeline, work,
@@ -101,6 +101,26 @@ fn matrix_products() {
     is(turned, [4 * 2 * 3 * 7, 4 * 2 * 5 * 7, 0], 4 * 2 * 3 * 5, macs, macs);
     // A product of one element has an element, too.
     is(FMatMul { k: 0, ..product }, [0; 3], 4 * 2 * 3 * 5, 2 * 3 * 5, 0);
+    // Of attention both products count, whose scores go nowhere.
+    let at = |addr, rows, len| operand(addr, DType::F32, [1, 1, 2, 3, rows, len]);
+    let (q, k, v, output) = (at(A, 5, 7), at(B, 11, 7), at(B, 11, 13), at(Y, 5, 13));
+    let attention = FAttention {
+        heads: [2, 3],
+        queries: 5,
+        keys: 11,
+        width: 7,
+        elements: 13,
+        scale: 1.0,
+        q,
+        k,
+        v,
+        bias: None,
+        bias_strides: [0; 6],
+        output,
+    };
+    let (scores, heads) = (2 * 3 * 5 * 11, 4 * 2 * 3);
+    let both = scores * (7 + 13);
+    is(attention, [heads * 5 * 7, heads * 11 * (7 + 13), 0], heads * 5 * 13, both, both);
     // Bytes.
     let target = RequantTarget { dtype: DType::I8, zero_point: 0 };
     let product = QMatMul {

@@ -1,5 +1,6 @@
 //! One adapter per command: operands checked against the command's rules, kernel made.
 
+mod attention;
 mod conv;
 mod eltwise;
 mod index;

@@ -4,10 +4,10 @@ use crate::common::{CONSTANTS, Constants, INPUT, OUTPUT, input, operand, output,
 use triune_device::{
     Addr,
     command::{
-        AddParams, ArgReduce, Binary, BlockMatMul, Convert, Copy, Dequantize, FBinary, FConv, FLogSoftmax,
-        FMatMul, FNorm, FSoftmax, FTriple, FUnary, Fill, GlobalPool, IMatMul, Order, Pool, Put, QAdd, QConv,
-        QMatMul, QMul, QNorm, QSoftmax, Quantize, QuantizeBy, Recurrence, Reduce, RequantTarget, Resize,
-        Rotate, Running, Select, TMatMul, Table, Tables, Take, Warp, Weigh,
+        AddParams, ArgReduce, Binary, BlockMatMul, Convert, Copy, Dequantize, FAttention, FBinary, FConv,
+        FLogSoftmax, FMatMul, FNorm, FSoftmax, FTriple, FUnary, Fill, GlobalPool, IMatMul, Order, Pool, Put,
+        QAdd, QConv, QMatMul, QMul, QNorm, QSoftmax, Quantize, QuantizeBy, Recurrence, Reduce, RequantTarget,
+        Resize, Rotate, Running, Select, TMatMul, Table, Tables, Take, Warp, Weigh,
     },
 };
 use triune_tensor::{
@@ -212,6 +212,26 @@ pub(crate) fn fbinary() -> FBinary {
 pub(crate) fn ftriple() -> FTriple {
     let [a, b, c] = [from(DType::F32); 3];
     FTriple { dims: DIMS, then: BinaryKind::Add, a, b, c, output: to(DType::F32) }
+}
+
+pub(crate) fn fattention() -> FAttention {
+    let (heads, queries, keys, width, elements) = ([1, 2], 3, 4, 2, 1);
+    let at = |segment, rows, len| operand(Addr::new(segment, 0), DType::F32, [1, 1, 1, 2, rows, len]);
+    let bias = at(INPUT, queries, keys);
+    FAttention {
+        heads,
+        queries,
+        keys,
+        width,
+        elements,
+        scale: 0.5,
+        q: at(INPUT, queries, width),
+        k: at(INPUT, keys, width),
+        v: at(INPUT, keys, elements),
+        bias: Some(bias.addr),
+        bias_strides: bias.strides,
+        output: at(OUTPUT, queries, elements),
+    }
 }
 
 pub(crate) fn rotate() -> Rotate {
