@@ -3,6 +3,7 @@
 //! A value is a view of a buffer (see `view.rs`). Operators that only move elements become new views; those that compute
 //! become commands between views. Scratch buffers get addresses from the memory plan (`plan.rs`) when all commands are known.
 
+mod attention;
 mod constants;
 mod conv;
 mod eltwise;
@@ -40,6 +41,7 @@ use crate::{
     program::{Operator, Wait},
     view::{Blocks, Home, View, merge_axes},
 };
+use attention::Attentions;
 use constants::ConstantPool;
 use form::{Form, maps_to_be, serves_planes, writes_feature_maps};
 
@@ -104,6 +106,7 @@ pub fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Result<Lo
         feature_maps: HashMap::new(),
         plain: HashMap::new(),
         products: HashMap::new(),
+        attentions: Attentions::default(),
         readers: readers(graph),
         parents: HashMap::new(),
         becomes_map: maps_to_be(graph),
@@ -121,6 +124,7 @@ pub fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Result<Lo
         lowering.views[id.0 as usize] = Some(input.view);
     }
     lowering.find_parents();
+    lowering.find_attentions();
     let (mut done, mut ended) = (vec![false; graph.outputs.len()], 0);
     let mut stages = io.turns.stages.iter().zip(&io.turns.pauses).peekable();
     for (index, node) in graph.nodes.iter().enumerate() {
@@ -137,7 +141,7 @@ pub fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Result<Lo
             lowering.plain.clear();
         }
         let first = lowering.commands.len() as u32;
-        lowering.node(node).map_err(|error| error.at(node))?;
+        lowering.node(index, node).map_err(|error| error.at(node))?;
         let last = lowering.commands.len() as u32;
         lowering.spans.push([first, last]);
         if last > first {
@@ -168,6 +172,8 @@ struct Lowering<'g> {
     plain: HashMap<ValueId, View>,
     /// The factors of products that are made with the sum that reads them.
     products: HashMap<ValueId, [View; 2]>,
+    /// Products, softmaxes and what stands between them that are one command.
+    attentions: Attentions,
     /// How many operands each value is, and the last node that it is one of.
     readers: Vec<(u32, NodeId)>,
     /// Values that are written straight into a part of a concatenation: its output, and the first channel.
@@ -229,7 +235,13 @@ lowers! {
 }
 
 impl Lowering<'_> {
-    fn node(&mut self, node: &Node) -> Result<(), Error> {
+    fn node(&mut self, index: usize, node: &Node) -> Result<(), Error> {
+        if self.attentions.waits(index) {
+            return Ok(());
+        }
+        if let Some(attention) = self.attentions.ending_at(index) {
+            return self.attention(node, &attention);
+        }
         with_op!(&node.op, op => op.lower(self, node))
     }
 
