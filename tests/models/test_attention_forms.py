@@ -181,6 +181,89 @@ def test_heads_lie_along_any_axes(lead: tuple[int, ...], shared: bool) -> None:
     assert "fattention" in plan
 
 
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("masked", [False, True])
+def test_heads_that_share_keys_are_read_where_they_are(threads: int, masked: bool) -> None:
+    """As ONNX's Attention has them: rows of one product become heads again, whose keys repeat."""
+    for batch, heads, own, places, keys in [(1, 8, 2, 20, 30), (2, 6, 3, 9, 9), (3, 4, 1, 17, 64)]:
+        helper = onnx.helper
+        extents = {"q": (batch, heads, places, 16), "k": (batch, own, keys, 16), "v": (batch, own, keys, 24)}
+        extents |= {"mask": (heads, places, keys)} if masked else {}
+        inputs = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name, shape in extents.items()]
+        graph = helper.make_graph(
+            [helper.make_node("Attention", list(extents), ["y"])], "g", inputs, [onnx.ValueInfoProto(name="y")]
+        )
+        imports = [helper.make_opsetid("", 23)]
+        file = helper.make_model(graph, opset_imports=imports, ir_version=10).SerializeToString()
+        feeds = {name: reals(*shape, seed=index) for index, (name, shape) in enumerate(extents.items())}
+        ours, theirs, plan = both(file, feeds, threads=threads)
+        np.testing.assert_allclose(ours[0], theirs[0], rtol=2e-6, atol=2e-6)
+        assert plan.count("fattention") == 1, plan
+        assert "fmatmul" not in plan, plan
+
+
+TAIL = "w = Softmax <axis = -1> (s) y = MatMul (w, v)"
+HEADS = "float[2, 8, 4] q, float[2, 4, 9] k, float[2, 9, 5] v"
+BESIDES = {
+    "queries twice": (HEADS, "a = Mul (q, c) b = Mul (a, d) s = MatMul (b, k)"),
+    "keys twice": (HEADS, "a = Mul (k, c) b = Mul (a, d) s = MatMul (q, b)"),
+    "queries by a number that is fed": (HEADS + ", float x", "a = Mul (q, x) b = Mul (a, c) s = MatMul (b, k)"),
+    "a mask that is made": (
+        HEADS + ", float[2, 8, 9] m",
+        "p = MatMul (q, k) r = Mul (p, c) n = Mul (m, d) s = Add (r, n)",
+    ),
+    "a mask in front": (HEADS + ", float[2, 8, 9] m", "p = MatMul (q, k) n = Mul (m, d) s = Add (n, p)"),
+    "one key": (
+        "float[2, 8, 4] q, float[4, 2, 1] K, float[2, 1, 5] v",
+        "k = Transpose <perm = [1, 0, 2]> (K) s = MatMul (q, k)",
+    ),
+    "one element": (
+        "float[2, 8, 1] q, float[9, 2, 1] K, float[2, 9, 5] v",
+        "k = Transpose <perm = [1, 2, 0]> (K) s = MatMul (q, k)",
+    ),
+    "another's result as a mask": (
+        "float[8, 4] q, float[4, 9] k, float[9, 9] u, float[8, 4] r, float[4, 9] l, float[9, 5] v",
+        "s0 = MatMul (q, k) w0 = Softmax <axis = -1> (s0) m = MatMul (w0, u) p = MatMul (r, l) s = Add (m, p)",
+    ),
+    "another's result as scores": (
+        "float[8, 4] q, float[4, 9] k, float[9, 9] u, float[9, 5] v",
+        "s0 = MatMul (q, k) w0 = Softmax <axis = -1> (s0) m = MatMul (w0, u) s = Mul (m, c)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BESIDES)
+def test_what_stands_beside_is_left_alone(case: str) -> None:
+    inputs, body = BESIDES[case]
+    numbers = number("c", 0.5) + number("d", 2.0)
+    text = f'<ir_version: 9, opset_import: ["" : 17]> g ({inputs}) => (float[Y, Z] y) {{ {numbers} {body} {TAIL} }}'
+    model = onnx.parser.parse_model(text)
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    feeds = {
+        given.name: reals(*(each.dim_value for each in given.type.tensor_type.shape.dim), seed=index)
+        for index, given in enumerate(model.graph.input)
+    }
+    ours, theirs, plan = both(model.SerializeToString(), feeds)
+    np.testing.assert_allclose(ours[0], theirs[0], rtol=2e-6, atol=2e-6)
+    assert "fattention" in plan
+
+
+@pytest.mark.parametrize("function", ["Tanh", "Relu", "Sigmoid", "Neg"])
+def test_functions_of_sums_of_nothing(function: str) -> None:
+    text = f"p = MatMul (q, k) y = {function} (p)"
+    text = f'<ir_version: 9, opset_import: ["" : 17]> g (float[2, 9, 0] q, float[2, 0, 5] k) => (float[2, 9, 5] y) {{ {text} }}'
+    feeds = {"q": reals(2, 9, 0), "k": reals(2, 0, 5)}
+    ours, theirs, _ = both(onnx.parser.parse_model(text).SerializeToString(), feeds)
+    np.testing.assert_array_equal(ours[0], theirs[0])
+
+
+def test_products_without_columns() -> None:
+    text = "g (float[2, 9, 6] x) => (float[2, 9, 0] y) <float[6, 0] w = {}> { y = MatMul (x, w) }"
+    text = f'<ir_version: 9, opset_import: ["" : 17]> {text}'
+    ours, theirs, _ = both(onnx.parser.parse_model(text).SerializeToString(), {"x": reals(2, 9, 6)})
+    np.testing.assert_array_equal(ours[0], theirs[0])
+
+
 def test_axes_that_do_not_follow_each_other() -> None:
     """Three axes of heads, turned: queries and results are brought together first."""
     text = """<ir_version: 9, opset_import: ["" : 17]> g (float[3, 2, 10, 4, 8] q, float[2, 3, 4, 8, 9] k, float[2, 4, 9, 3, 8] v)

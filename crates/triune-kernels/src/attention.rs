@@ -143,15 +143,21 @@ impl Attention {
         self.keys.count() + self.values.count()
     }
 
-    /// Whether threads have heads of their own: as many each, or so many that the last ones' wait is short.
+    /// Heads of keys and values, and how many heads of queries share each.
+    const fn groups(&self) -> [usize; 2] {
+        let [outer, inner] = self.spec.heads;
+        if self.spec.k[1] == 0 && self.spec.v[1] == 0 { [outer, inner] } else { [outer * inner, 1] }
+    }
+
+    /// Whether threads have heads of keys of their own: as many each, or so many that the last ones' wait is short.
     fn is_by_head(&self, threads: usize) -> bool {
-        let heads = self.spec.heads[0] * self.spec.heads[1];
+        let [heads, _] = self.groups();
         heads.is_multiple_of(threads.max(1)) || heads >= 8 * threads
     }
 
     /// Packed heads that there is room for with a pool of `threads` threads.
     fn packed_heads(&self, threads: usize) -> usize {
-        if self.is_by_head(threads) { threads.max(1) } else { self.spec.heads[0] * self.spec.heads[1] }
+        if self.is_by_head(threads) { threads.max(1) } else { self.groups()[0] }
     }
 
     fn floats(&self, threads: usize) -> usize {
@@ -234,28 +240,30 @@ struct Run<'a> {
 impl Run<'_> {
     fn all(&self, pool: &Pool) {
         let all = self.attention;
-        let heads = all.spec.heads[0] * all.spec.heads[1];
-        let tiles = all.spec.queries.div_ceil(all.keys.rows);
+        let [groups, each] = all.groups();
+        let (panels, tiles) = (all.panels(), all.spec.queries.div_ceil(all.keys.rows));
         if all.is_by_head(pool.threads()) {
-            pool.run(heads, &|head, worker| {
-                if (0..all.panels()).all(|panel| self.pack(head, worker, panel)) {
-                    self.tiles(head, worker, 0..tiles, worker);
+            pool.run(groups, &|group, worker| {
+                if (0..panels).all(|panel| self.pack(group * each, worker, panel)) {
+                    for head in group * each..(group + 1) * each {
+                        self.tiles(head, worker, 0..tiles, worker);
+                    }
                 }
             });
             return;
         }
-        let panels = all.panels();
-        pool.run(heads * panels, &|task, _| {
-            self.pack(task / panels, task / panels, task % panels);
+        pool.run(groups * panels, &|task, _| {
+            self.pack(task / panels * each, task / panels, task % panels);
         });
         if cancel::requested() {
             return;
         }
         // Some tasks for each thread, so that none waits long for the last one.
+        let heads = groups * each;
         let pieces = (4 * pool.threads()).div_ceil(heads).min(tiles);
         pool.run(heads * pieces, &|task, worker| {
             let (head, piece) = (task / pieces, task % pieces);
-            self.tiles(head, head, piece * tiles / pieces..(piece + 1) * tiles / pieces, worker);
+            self.tiles(head, head / each, piece * tiles / pieces..(piece + 1) * tiles / pieces, worker);
         });
     }
 

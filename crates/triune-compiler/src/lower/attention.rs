@@ -26,6 +26,8 @@ pub(super) struct Attention {
     v: ValueId,
     scale: f32,
     bias: Option<ValueId>,
+    /// Heads of queries that share one of keys and values.
+    group: usize,
 }
 
 /// What is found of a network's attentions: of each node, whether it is part of one, and of the last one of each, which.
@@ -56,15 +58,22 @@ impl Lowering<'_> {
         }
         let graph = self.graph;
         let mut found = Attentions::default();
+        // What one attention makes may look like another's scores: a node is part of one alone.
+        let mut taken = Vec::new();
         for (index, node) in graph.nodes.iter().enumerate() {
             let Op::Softmax(op) = &node.op else { continue };
             let Some((parts, last, attention)) = self.attention_around(NodeId(index as u32), node, *op)
             else {
                 continue;
             };
+            taken.resize(graph.nodes.len(), false);
             found.parts.resize(graph.nodes.len(), false);
+            if parts.iter().chain([&last]).any(|part| taken[part.0 as usize]) {
+                continue;
+            }
+            taken[last.0 as usize] = true;
             for part in parts {
-                found.parts[part.0 as usize] = true;
+                (taken[part.0 as usize], found.parts[part.0 as usize]) = (true, true);
             }
             found.last.push((last, attention));
         }
@@ -93,19 +102,40 @@ impl Lowering<'_> {
         {
             return None;
         }
-        let (_, last) = self.readers[weights.0 as usize];
-        let (own, v) = product_of(self.only_reader(weights)?)?;
-        if own != weights || v == weights {
+        let mut parts = vec![index];
+        // Heads that share keys may be rows of one product.
+        let mut group = 1;
+        let mut rows = weights;
+        if let Some(together) = self.regrouped(weights, dims, &mut group) {
+            parts.push(self.readers[weights.0 as usize].1);
+            rows = together;
+        }
+        let (_, mut last) = self.readers[rows.0 as usize];
+        let (own, v) = product_of(self.only_reader(rows)?)?;
+        if own != rows || v == rows {
             return None;
         }
-        let mut parts = vec![index];
-        let mut attention = Attention { q: own, keys: (own, None), v, scale: 1.0, bias: None };
+        if group > 1 {
+            parts.push(last);
+            let y = result(&graph.nodes[last.0 as usize]).ok()?;
+            (_, last) = self.readers[y.0 as usize];
+            let reader = self.only_reader(y).filter(|reader| matches!(reader.op, Op::Reshape(_)))?;
+            let (apart, together) = (self.meta(result(reader).ok()?).ok()?.0, self.meta(y).ok()?.0);
+            (group_of(&apart, &together)? == group).then_some(())?;
+        }
+        let mut attention = Attention { q: own, keys: (own, None), v, scale: 1.0, bias: None, group };
         // From the softmax back to the product with keys: what is added first, then what scales.
-        let (q, keys) = loop {
+        let (mut q, keys) = loop {
             let (maker, node) = self.private_maker(scores)?;
             parts.push(maker);
             if let Some(product) = product_of(node) {
                 break product;
+            }
+            if let (Op::Reshape(_), Some(Some(together))) = (&node.op, node.inputs.first()) {
+                (group_of(&dims, &self.meta(*together).ok()?.0)? == group).then_some(())?;
+                let (maker, node) = self.private_maker(*together)?;
+                parts.push(maker);
+                break product_of(node)?;
             }
             scores = if let Some((x, factor)) = self.scaled_by(node) {
                 attention.scale *= factor;
@@ -117,6 +147,15 @@ impl Lowering<'_> {
                 x
             };
         };
+        let shape = |id: ValueId| self.meta(id).ok().map(|(dims, _)| dims);
+        if group > 1 {
+            let (maker, node) = self.private_maker(q)?;
+            let apart =
+                node.inputs.first().copied().flatten().filter(|_| matches!(node.op, Op::Reshape(_)))?;
+            (group_of(&shape(apart)?, &shape(q)?)? == group).then_some(())?;
+            parts.push(maker);
+            q = apart;
+        }
         attention.q = q;
         if let Some((maker, node)) = self.private_maker(q)
             && let Some((x, factor)) = self.scaled_by(node)
@@ -143,18 +182,30 @@ impl Lowering<'_> {
             attention.keys = (keys, None);
         }
         // Heads are the same in all operands, or one for all of keys and values.
-        let shape = |id: ValueId| self.meta(id).ok().map(|(dims, _)| dims);
         let y = shape(result(&graph.nodes[last.0 as usize]).ok()?)?;
         let [q, k, v] = [shape(q)?, shape(keys)?, shape(v)?];
-        let own = heads_of(&y);
-        let same = |dims: &Shape| dims.rank() == rank && heads_of(dims) == own;
+        let same = |dims: &Shape| dims.rank() == rank && heads_of(dims) == heads_of(&y);
         let shared = |dims: &Shape| {
             (2..=rank).contains(&dims.rank()) && heads_of(dims).iter().all(|&extent| extent == 1)
         };
+        let mut few = y;
+        if group > 1 {
+            few.dims_mut()[rank - 3] /= group;
+        }
         let fits = [&q, &dims, &y].into_iter().all(same)
-            && [&k, &v].into_iter().all(|dims| same(dims) || shared(dims));
+            && [&k, &v].into_iter().all(|dims| {
+                dims.rank() == rank && heads_of(dims) == heads_of(&few) || group == 1 && shared(dims)
+            });
         let whole = ![q, k, v].iter().any(|dims| dims.contains(&0));
         (fits && whole && dims[rank - 2] >= QUERIES).then_some((parts, last, attention))
+    }
+
+    /// What a value is with heads that share keys as rows of one, if that is all that reads it, and how many share.
+    fn regrouped(&self, id: ValueId, dims: Shape, group: &mut usize) -> Option<ValueId> {
+        let reader = self.only_reader(id).filter(|reader| matches!(reader.op, Op::Reshape(_)))?;
+        let together = result(reader).ok()?;
+        *group = group_of(&dims, &self.meta(together).ok()?.0)?;
+        Some(together)
     }
 
     /// The node that makes a value which only one operand of another is, if all of it is f32.
@@ -194,12 +245,24 @@ impl Lowering<'_> {
         let whole =
             |id: ValueId| self.private_maker(id).is_some() && self.meta(id).is_ok_and(|(own, _)| own == dims);
         let is_sum = op.kind == BinaryKind::Add && a != b;
-        // Either may be the scores: those that a product makes, scaled or not.
-        let scores = |id: ValueId| {
-            self.private_maker(id)
-                .is_some_and(|(_, node)| product_of(node).is_some() || self.scaled_by(node).is_some())
-        };
-        [(a, b), (b, a)].into_iter().find(|&(x, _)| is_sum && whole(x) && scores(x))
+        // Either may be the scores.
+        [(a, b), (b, a)].into_iter().find(|&(x, _)| is_sum && whole(x) && self.are_products(x))
+    }
+
+    /// Whether a product makes a value, maybe scaled or by other heads.
+    fn are_products(&self, mut id: ValueId) -> bool {
+        while let Some((_, node)) = self.private_maker(id) {
+            let before = match (&node.op, node.inputs.first()) {
+                (Op::Reshape(_), Some(Some(before))) => *before,
+                _ if product_of(node).is_some() => return true,
+                _ => match self.scaled_by(node) {
+                    Some((before, _)) => before,
+                    None => return false,
+                },
+            };
+            id = before;
+        }
+        false
     }
 
     /// The command of an attention whose last node this is.
@@ -229,6 +292,10 @@ impl Lowering<'_> {
             // Each with all heads.
             let mut dims = to.dims;
             dims.dims_mut()[rank - 2..].copy_from_slice(&[rows, len]);
+            let shared = attention.group > 1 && (index == 1 || index == 2);
+            if shared {
+                dims.dims_mut()[rank - 3] /= attention.group;
+            }
             let spread = view.broadcast(dims);
             let mut view = spread.ok_or_else(|| {
                 Error::unsupported(node, format!("{} does not broadcast to {dims}", view.dims))
@@ -237,8 +304,12 @@ impl Lowering<'_> {
             if !(in_a_row(rank - 1) || index == 1 && in_a_row(rank - 2)) {
                 view = self.duplicate(&view)?;
             }
-            views.push(view);
+            views.push(if attention.group > 1 { by_group(&view, attention.group, shared) } else { view });
         }
+        let (to, rank) = match attention.group {
+            1 => (to, rank),
+            group => (by_group(&to, group, false), rank + 1),
+        };
         if by_heads(views.iter().chain([&to])).is_none() {
             for view in &mut views {
                 *view = self.densified(view)?;
@@ -309,6 +380,40 @@ fn product_of(node: &Node) -> Option<(ValueId, ValueId)> {
         }
         _ => None,
     }
+}
+
+/// How many heads lie in the rows of one, if the second extents are the first ones so.
+fn group_of(apart: &Shape, together: &Shape) -> Option<usize> {
+    let rank = apart.rank();
+    if together.rank() != rank || !(3..MAX_RANK).contains(&rank) {
+        return None;
+    }
+    let ([before @ .., heads, rows, len], [own_before @ .., own, own_rows, own_len]) =
+        (&**apart, &**together)
+    else {
+        return None;
+    };
+    let group = heads.checked_div(*own)?;
+    let fits = before == own_before
+        && len == own_len
+        && group > 1
+        && group * own == *heads
+        && group * rows == *own_rows;
+    fits.then_some(group)
+}
+
+/// A view by heads of keys, and those of queries that share them: an axis more, along which what is `shared` repeats.
+fn by_group(view: &View, group: usize, shared: bool) -> View {
+    let (mut apart, rank) = (*view, view.dims.rank());
+    let mut dims = [0; MAX_RANK];
+    dims[..rank].copy_from_slice(&view.dims);
+    let own = if shared { view.dims[rank - 3] } else { view.dims[rank - 3] / group };
+    dims[rank - 3..=rank].copy_from_slice(&[own, group, view.dims[rank - 2], view.dims[rank - 1]]);
+    apart.dims = Shape::new(&dims[..=rank]).unwrap_or(view.dims);
+    let [head, row, element] = [view.strides[rank - 3], view.strides[rank - 2], view.strides[rank - 1]];
+    let heads = if shared { [head, 0] } else { [head * group as u64, head] };
+    apart.strides[rank - 3..=rank].copy_from_slice(&[heads[0], heads[1], row, element]);
+    apart
 }
 
 /// The axes in front of rows and columns.

@@ -224,6 +224,9 @@ impl Lowering<'_> {
             return Ok(false);
         }
         let Some(reader) = self.only_reader(y) else { return Ok(false) };
+        if self.attentions.waits(self.readers[y.0 as usize].1.0 as usize) {
+            return Ok(false);
+        }
         let Op::Binary(other_op) = &reader.op else { return Ok(false) };
         // Not an addition behind the reader's own function.
         let [Some(a), Some(b)] = reader.inputs[..] else { return Ok(false) };

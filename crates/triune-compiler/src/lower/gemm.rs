@@ -52,9 +52,15 @@ impl Lowering<'_> {
             return self.integer_matmul(node, op, [a, b, y]);
         }
         let output = self.place(y, Form::Dense)?;
-        if a_dims.last() == Some(&0) && a_dtype == DType::F32 && op.epilogue.post_ops.is_empty() {
+        if a_dtype == DType::F32 && node.quant.is_none() && output.dims.contains(&0) {
+            return Ok(());
+        }
+        if a_dims.last() == Some(&0) && a_dtype == DType::F32 {
             // Sums of nothing.
-            return self.fill(&output, 0);
+            let post_ops = op.epilogue.post_ops.as_slice();
+            let sums = if post_ops.is_empty() { output } else { self.temporary(&output, DType::F32) };
+            self.fill(&sums, 0)?;
+            return self.float_post_ops(node, &sums, post_ops, &output);
         }
         let constant = self.graph.value(b).constant.is_some();
         let typed = a_dtype != DType::F32 && node.quant.is_none();

@@ -120,6 +120,10 @@ fn agrees_with_its_formula_everywhere() {
                 let [.., key, element] = plain.k;
                 AttentionSpec { k: [0, 0, key, element], v: [0, 0, row], ..plain }
             };
+            let one_for_several = {
+                let ([first, _, key, element], [start, _, row]) = (plain.k, plain.v);
+                AttentionSpec { k: [first, 0, key, element], v: [start, 0, row], ..plain }
+            };
             let rows = |shared: [usize; 3]| AttentionSpec { bias: Some(shared), ..beside(plain) };
             let own = [heads[1] * extents[0] * extents[1], extents[0] * extents[1], extents[1]];
             let specs = [
@@ -127,6 +131,7 @@ fn agrees_with_its_formula_everywhere() {
                 beside(plain),
                 turned,
                 one_for_all,
+                one_for_several,
                 AttentionSpec { scale: -0.25, ..plain },
                 rows([0, 0, extents[1]]),
                 rows([0, 0, 0]),

@@ -51,7 +51,12 @@ impl Prepare for command::FAttention {
             elements: self.elements as usize,
             scale: self.scale,
             q: rows("q", &q, self.width)?,
-            k: [first, second, key, if self.width == 1 { 1 } else { element }],
+            k: [
+                first,
+                second,
+                if self.keys == 1 { 1 } else { key },
+                if self.width == 1 { 1 } else { element },
+            ],
             v: rows("v", &v, self.elements)?,
             bias: bias.as_ref().map(|bias| rows("bias", bias, self.keys)).transpose()?,
             y: rows("output", &output, self.elements)?,
