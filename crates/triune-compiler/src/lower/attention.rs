@@ -24,7 +24,8 @@ pub(super) struct Attention {
     /// (…, elements, keys), as the product has them, or that in another order of axes.
     keys: (ValueId, Option<NodeId>),
     v: ValueId,
-    scale: f32,
+    /// Rounded once, with all factors.
+    scale: f64,
     bias: Option<ValueId>,
     /// Heads of queries that share one of keys and values.
     group: usize,
@@ -217,14 +218,14 @@ impl Lowering<'_> {
     }
 
     /// The operand that a node multiplies by one number, or divides by it, and the factor.
-    fn scaled_by(&self, node: &Node) -> Option<(ValueId, f32)> {
+    fn scaled_by(&self, node: &Node) -> Option<(ValueId, f64)> {
         let Op::Binary(op) = &node.op else { return None };
         let (&[Some(a), Some(b)], true) = (&node.inputs[..], op.epilogue.post_ops.is_empty()) else {
             return None;
         };
         let number = |id: ValueId| {
             let known = self.graph.value(id).constant.as_ref();
-            known.filter(|known| known.elements() == 1)?.scalar_f32()
+            known.filter(|known| known.elements() == 1)?.scalar_f32().map(f64::from)
         };
         let (x, factor) = match (op.kind, number(a), number(b)) {
             (BinaryKind::Mul, _, Some(factor)) => (a, factor),
@@ -335,7 +336,7 @@ impl Lowering<'_> {
             keys,
             width,
             elements,
-            scale: attention.scale,
+            scale: attention.scale as f32,
             q,
             k,
             v,
