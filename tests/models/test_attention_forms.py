@@ -119,6 +119,12 @@ def test_what_is_added_may_be_repeated(extents: str, shape: tuple[int, ...]) -> 
     assert "fattention" in plan
 
 
+def test_profiles_call_it_attention() -> None:
+    feeds = operands(1, 12, 9, 24)
+    profile = triune.Session(attention("queries", 3, 8)).profile(feeds)
+    assert set(profile.kinds()) == {"Attention"}
+
+
 def test_hidden_keys_count_for_nothing() -> None:
     feeds = operands(1, 16, 16, 32)
     feeds["mask"] = np.triu(np.full((16, 16), -np.inf, np.float32), 1)
@@ -140,6 +146,18 @@ def test_scores_and_weights_that_somebody_reads_are_there() -> None:
         for own, other in zip(ours, theirs, strict=True):
             np.testing.assert_allclose(own, other, rtol=2e-6, atol=2e-6)
         assert "fattention" not in plan
+
+
+def test_factors_at_the_end_of_their_range() -> None:
+    """All scores are 0, however large the factor."""
+    for factor in (3e38, 1e-45, 0.0):
+        body = "s = MatMul (q, k) S = Mul (s, f) w = Softmax <axis = -1> (S) y = MatMul (w, v)"
+        text = f"g (float[8, 4] q, float[4, 9] k, float[9, 5] v) => (float[8, 5] y) {{ {number('f', factor)} {body} }}"
+        file = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 17]> {text}').SerializeToString()
+        feeds = {"q": np.zeros((8, 4), np.float32), "k": reals(4, 9), "v": reals(9, 5)}
+        ours, theirs, plan = both(file, feeds)
+        np.testing.assert_allclose(ours[0], theirs[0], rtol=2e-6, atol=2e-6)
+        assert "fattention" in plan
 
 
 def test_few_queries_read_keys_where_they_are() -> None:
@@ -254,6 +272,21 @@ def test_functions_of_sums_of_nothing(function: str) -> None:
     text = f'<ir_version: 9, opset_import: ["" : 17]> g (float[2, 9, 0] q, float[2, 0, 5] k) => (float[2, 9, 5] y) {{ {text} }}'
     feeds = {"q": reals(2, 9, 0), "k": reals(2, 0, 5)}
     ours, theirs, _ = both(onnx.parser.parse_model(text).SerializeToString(), feeds)
+    np.testing.assert_array_equal(ours[0], theirs[0])
+
+
+@pytest.mark.parametrize(
+    "form", ["y = Gemm (x, w, c)", "p = Gemm (x, w, c) y = Relu (p)", "y = Gemm (x, w)", "y = MatMul (x, w)"]
+)
+@pytest.mark.parametrize(("depth", "columns"), [(0, 5), (4, 0), (0, 0)])
+def test_layers_of_nothing(form: str, depth: int, columns: int) -> None:
+    added = [-1.5 + index for index in range(columns)]
+    text = (
+        f"g (float[3, {depth}] x) => (float[3, {columns}] y) <float[{depth}, {columns}] w = {{}}, "
+        f"float[{columns}] c = {{{', '.join(map(str, added))}}}> {{ {form} }}"
+    )
+    file = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 17]> {text}').SerializeToString()
+    ours, theirs, _ = both(file, {"x": reals(3, depth)})
     np.testing.assert_array_equal(ours[0], theirs[0])
 
 

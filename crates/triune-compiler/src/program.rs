@@ -64,7 +64,7 @@ pub const ALIGNMENT: u64 = triune_device::exec::SEGMENT_ALIGNMENT;
 pub struct Operator {
     /// The node's name in the model.
     pub name: String,
-    /// The operator, such as `Conv`.
+    /// The operator, such as `Conv`; [`Self::ATTENTION`] of several that are one command.
     pub kind: Cow<'static, str>,
     /// Index of its first command.
     pub first: u32,
@@ -74,6 +74,16 @@ pub struct Operator {
     pub axes: Vec<u32>,
     /// The composite operator of the model that the node is a part of, if it is.
     pub origin: Option<Arc<Origin>>,
+}
+
+impl Operator {
+    /// The kind of products, softmaxes and what stands between them that are one command; the name is that of the last of them.
+    pub const ATTENTION: &str = "Attention";
+
+    /// Whether a node of this name and kind has the commands.
+    pub fn is_of(&self, name: &str, kind: &str) -> bool {
+        self.name == name && (self.kind == kind || self.kind == Self::ATTENTION)
+    }
 }
 
 /// A feature map's place, as the memory plan chose it.

@@ -132,7 +132,7 @@ impl Attention {
         };
         lines(outer.checked_mul(inner).and_then(|heads| heads.checked_mul(room.head())))?;
         // A positive factor keeps scores in order, and can wait for their exponentials if nothing is added before.
-        let waits = s.bias.is_none() && s.scale > 0.0 && s.scale.is_finite();
+        let waits = s.bias.is_none() && s.scale > 0.0 && (s.scale * LOG2_E).is_finite();
         let factors = if waits { [1.0, s.scale * LOG2_E] } else { [s.scale, LOG2_E] };
         let gathers = factors[0] != 1.0 || s.q[2].is_multiple_of(CROWDED);
         Ok(Self { spec: *spec, level, factors, gathers, keys, values, room })

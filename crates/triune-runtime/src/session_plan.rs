@@ -187,7 +187,7 @@ fn operators(
     let mut own = program.operators.iter().peekable();
     let mut planned: Vec<PlannedOperator> = Vec::with_capacity(outline.nodes.len());
     for (node, made_of) in outline.nodes.into_iter().zip(skeleton.made_of(model)) {
-        let with_commands = own.next_if(|operator| operator.name == node.name && operator.kind == node.kind);
+        let with_commands = own.next_if(|operator| operator.is_of(&node.name, node.kind));
         let inputs = node.inputs.iter().map(|&input| &outline.values[input]).filter(|value| !value.constant);
         planned.push(PlannedOperator {
             name: node.name,

@@ -38,6 +38,10 @@ impl Lowering<'_> {
         }
         let a_view = self.view(a)?;
         let a_view = if op.trans_a { a_view.permuted(&[1, 0]) } else { a_view };
+        if node.quant.is_none() && a_view.dtype == DType::F32 && self.meta(b)?.0.contains(&0) {
+            let output = self.place(y, Form::Dense)?;
+            return self.sums_of_nothing(node, bias, op.epilogue.post_ops.as_slice(), &output);
+        }
         let a_view = self.densified(&a_view)?;
         let weights = self.matrix(node, b, op.trans_b)?;
         let output = self.place(y, Form::Dense)?;
@@ -56,11 +60,7 @@ impl Lowering<'_> {
             return Ok(());
         }
         if a_dims.last() == Some(&0) && a_dtype == DType::F32 {
-            // Sums of nothing.
-            let post_ops = op.epilogue.post_ops.as_slice();
-            let sums = if post_ops.is_empty() { output } else { self.temporary(&output, DType::F32) };
-            self.fill(&sums, 0)?;
-            return self.float_post_ops(node, &sums, post_ops, &output);
+            return self.sums_of_nothing(node, None, op.epilogue.post_ops.as_slice(), &output);
         }
         let constant = self.graph.value(b).constant.is_some();
         let typed = a_dtype != DType::F32 && node.quant.is_none();
@@ -83,6 +83,31 @@ impl Lowering<'_> {
             return Err(Error::unsupported(node, format!("a {a_dtype} product of {a_dims} and {b_dims}")));
         }
         self.float_matmul(node, op, a_dims, b, b_dims, y)
+    }
+
+    /// A product over no elements, or without results: what is added to it.
+    fn sums_of_nothing(
+        &mut self,
+        node: &Node,
+        bias: Option<ValueId>,
+        post_ops: &[PostOp],
+        output: &View,
+    ) -> Result<(), Error> {
+        if output.dims.contains(&0) {
+            return Ok(());
+        }
+        let sums = if post_ops.is_empty() { *output } else { self.temporary(output, DType::F32) };
+        match bias {
+            None => self.fill(&sums, 0)?,
+            Some(bias) => {
+                let added = self.view(bias)?;
+                let spread = added.broadcast(sums.dims).ok_or_else(|| {
+                    Error::unsupported(node, format!("{} does not broadcast to {}", added.dims, sums.dims))
+                })?;
+                self.copy(&spread, &sums)?;
+            }
+        }
+        self.float_post_ops(node, &sums, post_ops, output)
     }
 
     /// Extents batch, m, n, k of a product, whose batch is that of the first operand, shared or equal in the second; whether it is shared.

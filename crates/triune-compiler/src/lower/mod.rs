@@ -145,7 +145,9 @@ pub fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Result<Lo
         let last = lowering.commands.len() as u32;
         lowering.spans.push([first, last]);
         if last > first {
-            let (name, kind) = (node.name.clone(), node.op.name().into());
+            let together = lowering.attentions.ending_at(index).is_some();
+            let kind = if together { Operator::ATTENTION } else { node.op.name() };
+            let (name, kind) = (node.name.clone(), kind.into());
             let axes = lowering.indexed_axes(node);
             lowering.operators.push(Operator { name, kind, first, last, axes, origin: node.origin.clone() });
         }
