@@ -214,7 +214,7 @@ LISTS = {"crates/triune-graph/src/ops/mod.rs"}
 ROOMS = [
     r"crates/triune-graph/src/ops/(?!mod)\w+\.rs",
     r"crates/triune-compiler/src/lower/(?!mod)\w+\.rs",
-    r"crates/triune-device/src/command/set\.rs",
+    r"crates/triune-device/src/command/set/(?!mod)\w+\.rs",
     r"crates/triune-device/src/exec/steps/(?!mod)\w+\.rs",
     r"crates/triune-kernels/src/(?!lib)\w+\.rs",
 ]

@@ -132,7 +132,7 @@ macro_rules! access_of {
 // of a feature map all is read or written, of an operand the extents of what the command makes. `makes` are its results, `taps` how
 // many elements each of them takes, where it is more than its own.
 macro_rules! commands {
-    ($($(#[doc = $doc:literal])+ $name:ident = $code:literal, $mnemonic:literal
+    ($list:ident ($d:tt) $($(#[doc = $doc:literal])+ $name:ident = $code:literal, $mnemonic:literal
         $(, makes(|$made_of:ident| $made:expr))? $(, taps(|$taps_of:ident| $taps:expr))? {
         $($(#[doc = $field_doc:literal])+ $([$use:tt $(; |$at:pat_param| $access:expr)?])? $field:ident: $type:ty,)*
     })+) => {
@@ -216,12 +216,20 @@ macro_rules! commands {
                 }
             }
         )+
+
+        macro_rules! $list {
+            (($d dollar:tt) $d next:ident $d($d more:ident)* ; $d($d before:ident)*) => {
+                $d next! { ($d dollar) $d($d more)* ; $d($d before)* $($name)+ }
+            };
+        }
+        pub(super) use $list;
     };
 }
 
-// The opcodes and the command of those whose structs are named, in the order of the documentation.
+// The opcodes and the command of those whose structs are named, in the order of the documentation. Each family's list puts its names
+// behind those that it is given and hands all on to the next.
 macro_rules! command_set {
-    (($d:tt) $($name:ident,)+) => {
+    (($d:tt) ; $($name:ident)+) => {
         $(
             impl From<$name> for Command {
                 fn from(command: $name) -> Self {

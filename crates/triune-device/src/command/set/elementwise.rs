@@ -12,6 +12,7 @@ use super::super::{
 };
 
 commands! {
+    elementwise_list ($)
     /// 8-bit addition with broadcast; of `i16` clamp(round(f64(a)·ra + f64(b)·rb)), zero points and `k` 0.
     QAdd = 0x0030, "qadd", makes(|c| Elements::Part(c.dims, c.counted)) {
         /// Extents, outermost first; unused ones are 1.

@@ -12,6 +12,7 @@ use super::super::{
 };
 
 commands! {
+    maps_list ($)
     /// Sliding window without weights, f32, 8 bit or `i16` (input and output of one type). `i16` has zero points 0, and a
     /// mean is clamp(round(f64(Σq)·f64(factor))).
     Pool = 0x0020, "pool", makes(|c| c.output), taps(|c| product(c.window.kernel)) {

@@ -1,4 +1,4 @@
-//! The commands: a file for each family, and here all of them in the order of the documentation.
+//! The commands: a file for each family, and here all of them, in the order of the documentation.
 
 mod elementwise;
 mod maps;
@@ -17,48 +17,4 @@ use super::{
     table::{Body, command_set, decode_body},
 };
 
-command_set! {
-    ($)
-    End,
-    Copy,
-    Fill,
-    QConv,
-    FConv,
-    FMatMul,
-    QMatMul,
-    IMatMul,
-    TMatMul,
-    BlockMatMul,
-    FAttention,
-    Recurrence,
-    Pool,
-    GlobalPool,
-    QAdd,
-    QMul,
-    FBinary,
-    FUnary,
-    Table,
-    Tables,
-    Quantize,
-    Dequantize,
-    QuantizeBy,
-    QSoftmax,
-    FSoftmax,
-    QNorm,
-    FNorm,
-    FLogSoftmax,
-    Resize,
-    Warp,
-    Weigh,
-    Reduce,
-    ArgReduce,
-    Binary,
-    Select,
-    FTriple,
-    Rotate,
-    Convert,
-    Take,
-    Put,
-    Order,
-    Running,
-}
+movement_list! { ($) products_list maps_list elementwise_list rows_list command_set ; }

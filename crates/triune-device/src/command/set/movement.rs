@@ -9,6 +9,7 @@ use super::super::{
 };
 
 commands! {
+    movement_list ($)
     /// Ends the program; words behind it are not read.
     End = 0x0000, "end" {}
 

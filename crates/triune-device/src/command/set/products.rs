@@ -12,6 +12,7 @@ use super::super::{
 };
 
 commands! {
+    products_list ($)
     /// Integer convolution. 8 bit: i32 accumulator, plus bias, requantized, then limits, table and addition as given.
     ///
     /// acc = Σ (x − zero point)·w + bias; q = clamp(round(f32(acc)·multiplier) + zero point of `result`). A matrix

@@ -9,6 +9,7 @@ use super::super::{
 };
 
 commands! {
+    rows_list ($)
     /// 8-bit softmax over the middle of `[outer, len, inner]`, dense.
     QSoftmax = 0x0050, "qsoftmax", makes(|c| c.dims) {
         /// Input.
