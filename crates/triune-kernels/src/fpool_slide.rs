@@ -2,15 +2,15 @@
 //! plane with them, so that each row of the input is read once. What lies beside the plane is not read, but for masked lanes.
 
 use std::arch::x86_64::{
-    __m256, __m256i, __m512, __mmask16, _mm256_add_ps, _mm256_andnot_si256, _mm256_blendv_ps,
-    _mm256_castpd_ps, _mm256_castps_pd, _mm256_castsi256_ps, _mm256_maskload_ps, _mm256_maskstore_ps,
-    _mm256_max_ps, _mm256_permute4x64_pd, _mm256_set1_ps, _mm256_shuffle_ps, _mm256_storeu_ps, _mm512_add_ps,
-    _mm512_castpd_ps, _mm512_castps_pd, _mm512_mask_loadu_ps, _mm512_mask_storeu_ps, _mm512_max_ps,
-    _mm512_permutexvar_pd, _mm512_set1_ps, _mm512_setr_epi64, _mm512_shuffle_ps, _mm512_storeu_ps,
+    __m256, __m256i, __m512, __mmask16, _mm256_add_ps, _mm256_blendv_ps, _mm256_castpd_ps, _mm256_castps_pd,
+    _mm256_castsi256_ps, _mm256_maskload_ps, _mm256_maskstore_ps, _mm256_max_ps, _mm256_permute4x64_pd,
+    _mm256_set1_ps, _mm256_shuffle_ps, _mm256_storeu_ps, _mm512_add_ps, _mm512_castpd_ps, _mm512_castps_pd,
+    _mm512_mask_loadu_ps, _mm512_mask_storeu_ps, _mm512_max_ps, _mm512_permutexvar_pd, _mm512_set1_ps,
+    _mm512_setr_epi64, _mm512_shuffle_ps, _mm512_storeu_ps,
 };
 
 use crate::Isa;
-use crate::conv::fgemm_simd::{mask_256, mask_512};
+use crate::conv::fgemm_simd::{between_256, between_512};
 use crate::dispatch::Level;
 
 /// Rows and columns of a window.
@@ -227,13 +227,6 @@ macro_rules! slide {
     };
 }
 
-/// The lanes from the first to before the second.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn between_512([first, end]: [usize; 2]) -> __mmask16 {
-    mask_512(end) & !mask_512(first)
-}
-
 /// # Safety
 /// The lanes can be read.
 #[inline]
@@ -262,13 +255,6 @@ fn odd_512(low: __m512, high: __m512) -> __m512 {
 fn in_order_512(x: __m512) -> __m512 {
     let pairs = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
     _mm512_castpd_ps(_mm512_permutexvar_pd(pairs, _mm512_castps_pd(x)))
-}
-
-/// The lanes from the first to before the second.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn between_256([first, end]: [usize; 2]) -> __m256i {
-    _mm256_andnot_si256(mask_256(first), mask_256(end))
 }
 
 /// # Safety

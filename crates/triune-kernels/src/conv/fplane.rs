@@ -4,10 +4,10 @@
 //! The sums are those of `fgemm`, in the same order.
 
 use std::arch::x86_64::{
-    __m256, __m256i, __mmask16, _mm256_add_ps, _mm256_andnot_si256, _mm256_fmadd_ps, _mm256_maskload_ps,
-    _mm256_maskstore_ps, _mm256_max_ps, _mm256_min_ps, _mm256_set1_ps, _mm256_setzero_ps, _mm256_storeu_ps,
-    _mm512_add_ps, _mm512_fmadd_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_max_ps,
-    _mm512_min_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
+    __m256, __m256i, __mmask16, _mm256_add_ps, _mm256_fmadd_ps, _mm256_maskload_ps, _mm256_maskstore_ps,
+    _mm256_max_ps, _mm256_min_ps, _mm256_set1_ps, _mm256_setzero_ps, _mm256_storeu_ps, _mm512_add_ps,
+    _mm512_fmadd_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_max_ps, _mm512_min_ps,
+    _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
 };
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use triune_tensor::Buffer;
 
 use super::fconv::Views;
 use super::fepilogue::Epilogue;
-use super::fgemm_simd::{mask_256, mask_512};
+use super::fgemm_simd::{between_256, between_512};
 use crate::cancel::spans;
 use crate::{ConvGeometry, Isa, Pool, parallel};
 
@@ -252,20 +252,6 @@ macro_rules! plane {
             }
         }
     };
-}
-
-/// The lanes from the first to before the second.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn between_512([first, end]: [usize; 2]) -> __mmask16 {
-    mask_512(end) & !mask_512(first)
-}
-
-/// The lanes from the first to before the second.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn between_256([first, end]: [usize; 2]) -> __m256i {
-    _mm256_andnot_si256(mask_256(first), mask_256(end))
 }
 
 /// # Safety
