@@ -14,7 +14,7 @@
 use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
-use crate::cancel::{self, SPAN, spans};
+use crate::cancel::{self, spans};
 use crate::conv::fgemm::{Finish, Line, MAX_COLUMNS, MAX_ROWS, Panels, TILE_STEPS};
 use crate::dispatch::{Level, multiversion};
 use crate::fmatmul::pack_columns;
@@ -419,7 +419,7 @@ fn weigh(
     inverses: &mut [f32],
 ) {
     #[cfg(target_arch = "x86_64")]
-    if level.is_512() && keys <= SPAN {
+    if level.is_512() && keys <= cancel::SPAN {
         // SAFETY: the level vouches for the features.
         return unsafe { unary_x86::weigh(scores, row, keys, factor, weights, inverses) };
     }
