@@ -161,6 +161,16 @@ impl View {
         view
     }
 
+    /// The view that [`View::permuted`] makes this one of: axis `perm[i]` of the result is axis i of this view.
+    #[must_use]
+    pub fn restored(&self, perm: &[usize]) -> Self {
+        let mut inverse = [0; MAX_RANK];
+        for (axis, &from) in perm.iter().enumerate() {
+            inverse[from] = axis;
+        }
+        self.permuted(&inverse[..perm.len()])
+    }
+
     /// `length` positions of `axis` from `start`, every `step`-th.
     #[must_use]
     pub fn sliced(&self, axis: usize, start: usize, length: usize, step: usize) -> Self {
@@ -275,11 +285,7 @@ impl View {
         for (axis, &from) in order.iter().enumerate() {
             physical.dims_mut()[axis] = self.dims[from];
         }
-        let mut inverse = [0; MAX_RANK];
-        for (axis, &from) in order.iter().enumerate() {
-            inverse[from] = axis;
-        }
-        Self::dense(home, dtype, physical).permuted(&inverse[..self.dims.rank()])
+        Self::dense(home, dtype, physical).restored(&order)
     }
 
     /// (extent, stride) of each axis.

@@ -8,7 +8,7 @@ use std::arch::x86_64::{
     _mm512_fmadd_ps, _mm512_fmsub_ps, _mm512_loadu_ps, _mm512_mask_add_ps, _mm512_mask_loadu_ps,
     _mm512_mask_mov_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_maskz_mul_ps,
     _mm512_maskz_scalef_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_or_ps, _mm512_scalef_ps,
-    _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps, _mm512_sub_ps, _mm512_xor_ps,
+    _mm512_set1_ps, _mm512_storeu_ps, _mm512_sub_ps, _mm512_xor_ps,
 };
 use std::f32::consts::{FRAC_1_SQRT_2, LOG2_E};
 
@@ -127,11 +127,11 @@ fn each(x: &[f32], y: &mut [f32], f: impl Fn(__m512) -> __m512) {
     }
 }
 
-/// Writes e^(x − largest) to y, and adds element i to sum i mod 16.
+/// Writes f(x) to y, and adds element i to sum i mod 16.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
-pub(crate) fn exp_and_sums(x: &[f32], largest: f32, y: &mut [f32], sums: &mut [f32; 16]) {
-    let (len, largest) = (x.len().min(y.len()), _mm512_set1_ps(largest));
+fn each_and_sums(x: &[f32], y: &mut [f32], sums: &mut [f32; 16], f: impl Fn(__m512) -> __m512) {
+    let len = x.len().min(y.len());
     // SAFETY: sixteen floats.
     let mut sum = unsafe { _mm512_loadu_ps(sums.as_ptr()) };
     for at in (0..len).step_by(16) {
@@ -139,19 +139,26 @@ pub(crate) fn exp_and_sums(x: &[f32], largest: f32, y: &mut [f32], sums: &mut [f
         // SAFETY: masked lanes are not touched, the others lie inside of both slices.
         unsafe {
             if len - at >= 16 {
-                let e = exp_up_to_largest(_mm512_sub_ps(_mm512_loadu_ps(from), largest));
-                _mm512_storeu_ps(to, e);
-                sum = _mm512_add_ps(sum, e);
+                let y = f(_mm512_loadu_ps(from));
+                _mm512_storeu_ps(to, y);
+                sum = _mm512_add_ps(sum, y);
             } else {
                 let mask = mask_512(len - at);
-                let e = exp_up_to_largest(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, from), largest));
-                _mm512_mask_storeu_ps(to, mask, e);
-                sum = _mm512_mask_add_ps(sum, mask, sum, e);
+                let y = f(_mm512_maskz_loadu_ps(mask, from));
+                _mm512_mask_storeu_ps(to, mask, y);
+                sum = _mm512_mask_add_ps(sum, mask, sum, y);
             }
         }
     }
     // SAFETY: sixteen floats.
     unsafe { _mm512_storeu_ps(sums.as_mut_ptr(), sum) };
+}
+
+/// Writes e^(x − largest) to y, and adds element i to sum i mod 16.
+#[target_feature(enable = "avx512f,avx512dq")]
+pub(crate) fn exp_and_sums(x: &[f32], largest: f32, y: &mut [f32], sums: &mut [f32; 16]) {
+    let largest = _mm512_set1_ps(largest);
+    each_and_sums(x, y, sums, |x| exp_up_to_largest(_mm512_sub_ps(x, largest)));
 }
 
 /// The largest element; what NaN makes of it is left open.
@@ -204,28 +211,9 @@ fn power(x: __m512, factor: __m512) -> __m512 {
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
 fn weigh_row(x: &[f32], factor: f32, y: &mut [f32]) -> f32 {
-    let (len, factor) = (x.len().min(y.len()), _mm512_set1_ps(factor));
-    let most = _mm512_set1_ps(largest(x));
-    let mut sum = _mm512_setzero_ps();
-    for at in (0..len).step_by(16) {
-        let (from, to) = (x[at..].as_ptr(), y[at..].as_mut_ptr());
-        // SAFETY: masked lanes are not touched, the others lie inside of both slices.
-        unsafe {
-            if len - at >= 16 {
-                let weight = power(_mm512_sub_ps(_mm512_loadu_ps(from), most), factor);
-                _mm512_storeu_ps(to, weight);
-                sum = _mm512_add_ps(sum, weight);
-            } else {
-                let mask = mask_512(len - at);
-                let weight = power(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, from), most), factor);
-                _mm512_mask_storeu_ps(to, mask, weight);
-                sum = _mm512_mask_add_ps(sum, mask, sum, weight);
-            }
-        }
-    }
+    let (most, factor) = (_mm512_set1_ps(largest(x)), _mm512_set1_ps(factor));
     let mut sums = [0.0; 16];
-    // SAFETY: sixteen floats.
-    unsafe { _mm512_storeu_ps(sums.as_mut_ptr(), sum) };
+    each_and_sums(x, y, &mut sums, |x| power(_mm512_sub_ps(x, most), factor));
     halved(sums, |a, b| a + b)
 }
 

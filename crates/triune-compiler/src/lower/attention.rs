@@ -8,7 +8,7 @@ use triune_graph::{
 };
 use triune_tensor::{DType, MAX_RANK, Shape};
 
-use super::{Form, Lowering, extents, result};
+use super::{Form, Lowering, eltwise::spread_over, extents, result};
 use crate::{
     Error,
     view::{View, merge_axes},
@@ -59,22 +59,22 @@ impl Lowering<'_> {
         }
         let graph = self.graph;
         let mut found = Attentions::default();
-        // What one attention makes may look like another's scores: a node is part of one alone.
-        let mut taken = Vec::new();
         for (index, node) in graph.nodes.iter().enumerate() {
             let Op::Softmax(op) = &node.op else { continue };
             let Some((parts, last, attention)) = self.attention_around(NodeId(index as u32), node, *op)
             else {
                 continue;
             };
-            taken.resize(graph.nodes.len(), false);
-            found.parts.resize(graph.nodes.len(), false);
-            if parts.iter().chain([&last]).any(|part| taken[part.0 as usize]) {
+            // What one attention makes may look like another's scores: a node is part of one alone.
+            let is_taken = |part: &NodeId| {
+                found.waits(part.0 as usize) || found.last.iter().any(|(other, _)| other == part)
+            };
+            if parts.iter().chain([&last]).any(is_taken) {
                 continue;
             }
-            taken[last.0 as usize] = true;
+            found.parts.resize(graph.nodes.len(), false);
             for part in parts {
-                (taken[part.0 as usize], found.parts[part.0 as usize]) = (true, true);
+                found.parts[part.0 as usize] = true;
             }
             found.last.push((last, attention));
         }
@@ -105,11 +105,9 @@ impl Lowering<'_> {
         }
         let mut parts = vec![index];
         // Heads that share keys may be rows of one product.
-        let mut group = 1;
-        let mut rows = weights;
-        if let Some(together) = self.regrouped(weights, dims, &mut group) {
+        let (rows, group) = self.regrouped(weights, dims).unwrap_or((weights, 1));
+        if group > 1 {
             parts.push(self.readers[weights.0 as usize].1);
-            rows = together;
         }
         let (_, mut last) = self.readers[rows.0 as usize];
         let (own, v) = product_of(self.only_reader(rows)?)?;
@@ -202,11 +200,10 @@ impl Lowering<'_> {
     }
 
     /// What a value is with heads that share keys as rows of one, if that is all that reads it, and how many share.
-    fn regrouped(&self, id: ValueId, dims: Shape, group: &mut usize) -> Option<ValueId> {
+    fn regrouped(&self, id: ValueId, dims: Shape) -> Option<(ValueId, usize)> {
         let reader = self.only_reader(id).filter(|reader| matches!(reader.op, Op::Reshape(_)))?;
         let together = result(reader).ok()?;
-        *group = group_of(&dims, &self.meta(together).ok()?.0)?;
-        Some(together)
+        Some((together, group_of(&dims, &self.meta(together).ok()?.0)?))
     }
 
     /// The node that makes a value which only one operand of another is, if all of it is f32.
@@ -297,10 +294,7 @@ impl Lowering<'_> {
             if shared {
                 dims.dims_mut()[rank - 3] /= attention.group;
             }
-            let spread = view.broadcast(dims);
-            let mut view = spread.ok_or_else(|| {
-                Error::unsupported(node, format!("{} does not broadcast to {dims}", view.dims))
-            })?;
+            let mut view = spread_over(node, &view, dims)?;
             let in_a_row = |axis: usize| view.dims[axis] == 1 || view.strides[axis] == 4;
             if !(in_a_row(rank - 1) || index == 1 && in_a_row(rank - 2)) {
                 view = self.duplicate(&view)?;
@@ -360,11 +354,7 @@ impl Lowering<'_> {
             return self.place(y, Form::Dense);
         };
         let placed = self.place(turned, Form::Dense)?;
-        let mut inverse = [0; MAX_RANK];
-        for (axis, &from) in perm.iter().enumerate() {
-            inverse[from] = axis;
-        }
-        let view = placed.permuted(&inverse[..perm.len()]);
+        let view = placed.restored(&perm);
         if by_heads([&view]).is_none() {
             return self.place(y, Form::Dense);
         }

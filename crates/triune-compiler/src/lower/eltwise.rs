@@ -415,7 +415,7 @@ impl Lowering<'_> {
 }
 
 /// The operand over the result's extents.
-fn spread_over(node: &Node, view: &View, dims: Shape) -> Result<View, Error> {
+pub(super) fn spread_over(node: &Node, view: &View, dims: Shape) -> Result<View, Error> {
     view.broadcast(dims)
         .ok_or_else(|| Error::unsupported(node, format!("{} does not broadcast to {dims}", view.dims)))
 }

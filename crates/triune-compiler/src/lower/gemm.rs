@@ -14,6 +14,7 @@ use triune_tensor::{DType, Shape};
 use super::{
     Form, Lowering, activation_first,
     conv::{Product, as_pixels},
+    eltwise::spread_over,
     extents, lowers, operand, result,
 };
 use crate::{Error, view::View};
@@ -56,10 +57,8 @@ impl Lowering<'_> {
             return self.integer_matmul(node, op, [a, b, y]);
         }
         let output = self.place(y, Form::Dense)?;
-        if a_dtype == DType::F32 && node.quant.is_none() && output.dims.contains(&0) {
-            return Ok(());
-        }
-        if a_dims.last() == Some(&0) && a_dtype == DType::F32 {
+        let nothing = a_dims.last() == Some(&0) || node.quant.is_none() && output.dims.contains(&0);
+        if nothing && a_dtype == DType::F32 {
             return self.sums_of_nothing(node, None, op.epilogue.post_ops.as_slice(), &output);
         }
         let constant = self.graph.value(b).constant.is_some();
@@ -100,10 +99,7 @@ impl Lowering<'_> {
         match bias {
             None => self.fill(&sums, 0)?,
             Some(bias) => {
-                let added = self.view(bias)?;
-                let spread = added.broadcast(sums.dims).ok_or_else(|| {
-                    Error::unsupported(node, format!("{} does not broadcast to {}", added.dims, sums.dims))
-                })?;
+                let spread = spread_over(node, &self.view(bias)?, sums.dims)?;
                 self.copy(&spread, &sums)?;
             }
         }

@@ -141,12 +141,10 @@ pub fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Result<Lo
             lowering.plain.clear();
         }
         let first = lowering.commands.len() as u32;
-        lowering.node(index, node).map_err(|error| error.at(node))?;
+        let kind = lowering.node(index, node).map_err(|error| error.at(node))?;
         let last = lowering.commands.len() as u32;
         lowering.spans.push([first, last]);
         if last > first {
-            let together = lowering.attentions.ending_at(index).is_some();
-            let kind = if together { Operator::ATTENTION } else { node.op.name() };
             let (name, kind) = (node.name.clone(), kind.into());
             let axes = lowering.indexed_axes(node);
             lowering.operators.push(Operator { name, kind, first, last, axes, origin: node.origin.clone() });
@@ -237,14 +235,16 @@ lowers! {
 }
 
 impl Lowering<'_> {
-    fn node(&mut self, index: usize, node: &Node) -> Result<(), Error> {
-        if self.attentions.waits(index) {
-            return Ok(());
-        }
+    /// Lowers a node; gives the kind of operator that its commands are of.
+    fn node(&mut self, index: usize, node: &Node) -> Result<&'static str, Error> {
         if let Some(attention) = self.attentions.ending_at(index) {
-            return self.attention(node, &attention);
+            self.attention(node, &attention)?;
+            return Ok(Operator::ATTENTION);
         }
-        with_op!(&node.op, op => op.lower(self, node))
+        if !self.attentions.waits(index) {
+            with_op!(&node.op, op => op.lower(self, node))?;
+        }
+        Ok(node.op.name())
     }
 
     /// Marks values that a concatenation along channels can receive in place.
