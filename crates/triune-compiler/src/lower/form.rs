@@ -145,9 +145,10 @@ pub(super) fn serves_planes(graph: &Graph, node: &Node, op: &ops::Pool) -> bool 
     const FEW_CHANNELS: usize = 16;
     let Some(x) = node.inputs.first().copied().flatten().map(|id| graph.value(id)) else { return false };
     let channels = x.fixed_shape().map_or(0, |shape| shape.get(1).copied().unwrap_or(0));
-    // Means of few rows' elements cost more by planes than bringing many channels side by side.
+    // Means of few rows' elements cost more by planes than bringing many channels side by side, but of the windows that slide.
     let few_taps = op.kind == ops::PoolKind::Max && op.kernel[0].saturating_mul(op.kernel[1]) <= FEW;
-    let few = op.stride[1] == 2 || op.stride[1] == 1 && (channels < FEW_CHANNELS || few_taps);
+    let slides = op.kernel == [3; 2] && op.dilation == [1; 2] && op.stride == [1; 2];
+    let few = op.stride[1] == 2 || op.stride[1] == 1 && (channels < FEW_CHANNELS || few_taps || slides);
     few && x.dtype == Some(DType::F32)
 }
 
