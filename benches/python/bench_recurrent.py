@@ -2,8 +2,8 @@
 
     python benches/python/bench_recurrent.py [--threads 1 2] [--seconds 1]
 
-Rounds alternate between the two, so that a machine that changes its clock changes it for both; the ratio is the median of the
-rounds' ratios, Triune's time over ONNX Runtime's.
+Rounds alternate between the two, so that a machine that changes its clock changes it for both, and ONNX Runtime's threads do
+not spin while it waits; the ratio is the median of the rounds' ratios, Triune's time over ONNX Runtime's.
 """
 
 from __future__ import annotations
@@ -90,6 +90,8 @@ def row(shape: Shape, threads: int, seconds: float) -> str:
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
+    for entry in ("session.intra_op.allow_spinning", "session.inter_op.allow_spinning"):
+        options.add_session_config_entry(entry, "0")
     peer = ort.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     own = triune.Session(file, threads=threads)
     rng = np.random.default_rng(2)
