@@ -1,6 +1,6 @@
 """Any ONNX files: do they load, how far are the results from ONNX Runtime's, how long does a run take, as a Markdown table.
 
-    python benches/python/bench_models.py FOLDER_OR_FILE ... [--threads 1 2] [--shapes shapes.json]
+    python benches/python/bench_models.py FOLDER_OR_FILE ... [--threads 1 2] [--shapes shapes.json] [--clock cpu]
 
 Inputs are random, of seed 0. Open axes get 1 if they are the first, 224 for images, 64 otherwise; `shapes.json` says otherwise by
 file name and input, with extents or a number: `{"vad.onnx": {"input": [1, 512], "sr": 16000}}`. Rounds alternate between the
@@ -13,12 +13,13 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime as ort
-from bench_operators import microseconds, peer, runs_in
+from bench_operators import CLOCKS, microseconds, peer, runs_in
 
 import triune
 
@@ -69,7 +70,9 @@ def apart(ours: list[Any], theirs: list[Any]) -> str:
     return f"{worst:.1e} ({share:.0e} of the largest)" if worst else "equal bits"
 
 
-def row(path: Path, threads: int, given: dict[str, Any], rounds: int, seconds: float) -> str:
+def row(
+    path: Path, threads: int, given: dict[str, Any], rounds: int, seconds: float, clock: Callable[[], float]
+) -> str:
     """Measure one model."""
     other = peer(str(path), threads)
     data = feeds(other, given)
@@ -79,11 +82,12 @@ def row(path: Path, threads: int, given: dict[str, Any], rounds: int, seconds: f
         ours = own.run(data)
     except triune.errors.Error as error:
         return f"| {path.parent.name}/{path.name} | {threads} | refused: {' '.join(str(error).split())[:150]} | | | |"
-    sides = [(run, runs_in(run, seconds)) for run in (lambda: own.run(data), lambda: other.run(None, data))]
+    runs = (lambda: own.run(data), lambda: other.run(None, data))
+    sides = [(run, runs_in(run, seconds, clock)) for run in runs]
     times: tuple[list[float], list[float]] = ([], [])
     for turn in range(rounds):
         for side in (0, 1) if turn % 2 == 0 else (1, 0):
-            times[side].append(microseconds(*sides[side]))
+            times[side].append(microseconds(*sides[side], clock))
     mine, peers = min(times[0]), min(times[1])
     name = f"{path.parent.name}/{path.name}"
     return (
@@ -99,6 +103,7 @@ def main() -> int:
     parser.add_argument("--shapes", type=Path, help="a JSON file of extents and numbers by file and input")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=0.1, help="length of one turn, one run at least (0.1)")
+    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="cpu: the process's own time")
     arguments = parser.parse_args()
     given = json.loads(arguments.shapes.read_text()) if arguments.shapes else {}
     print(f"Triune {triune.__version__}, ONNX Runtime {ort.__version__}, {os.cpu_count()} CPUs\n")
@@ -108,7 +113,8 @@ def main() -> int:
         for file in sorted(path.rglob("*.onnx")) if path.is_dir() else [path]:
             for threads in arguments.threads:
                 try:
-                    line = row(file, threads, given.get(file.name, {}), arguments.rounds, arguments.seconds)
+                    shapes, clock = given.get(file.name, {}), CLOCKS[arguments.clock]
+                    line = row(file, threads, shapes, arguments.rounds, arguments.seconds, clock)
                 except Exception as error:
                     line = f"| {file.parent.name}/{file.name} | {threads} | failed: {' '.join(str(error).split())[:150]} | | | |"
                 failed |= "refused: " in line or "failed: " in line
