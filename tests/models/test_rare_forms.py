@@ -647,3 +647,19 @@ def test_one_result_along_an_axis_is_the_same_for_every_type(dtype: Any) -> None
         coordinate_transformation_mode="pytorch_half_pixel",
     )  # fmt: skip
     np.testing.assert_array_equal(y, x[..., :1])
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 7), (1, 1, 1, 7), (1, 7)])
+def test_what_shrinks_before_opset_11_takes_the_element_behind(shape: tuple[int, ...]) -> None:
+    x = np.arange(7, dtype=np.float32).reshape(shape)
+    scales = np.ones(len(shape), np.float32)
+    for scale, expected in ((0.5, [0, 2, 4]), (0.6, [0, 2, 4, 5]), (0.3, [0, 4])):
+        scales[-1] = scale
+        (y,) = run("Resize", 10, x, scales, known=(1,), mode="nearest")
+        np.testing.assert_array_equal(y.ravel(), np.array(expected, np.float32))
+
+
+def test_what_grows_and_shrinks_before_opset_11_is_refused() -> None:
+    x = np.zeros((1, 1, 4, 4), np.float32)
+    with pytest.raises(triune.errors.UnsupportedError, match="shrinking before opset 11"):
+        run("Resize", 10, x, np.array([1, 1, 2, 0.5], np.float32), known=(1,), mode="nearest")

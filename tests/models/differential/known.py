@@ -60,7 +60,8 @@ DEVIATIONS = [
     Known(r"Gather-.*string", ORT, "as the reference", "ONNX Runtime takes one string of each part"),
     Known(r"Slice-", ORT, "other extents", "ONNX Runtime takes the largest integer for the end backwards, too"),
     Known(r"Slice-", ORT, "as the reference", "ONNX Runtime takes an element before the first one backwards"),
-    Known(r"(com.microsoft.Nhwc)?(MaxPool|AveragePool|LpPool)-", ORT, "other extents", "ONNX Runtime's SAME and VALID leave dilations out"),
+    Known(r"(com.microsoft.Nhwc)?(MaxPool|AveragePool|LpPool)-", ORT, "other extents",
+          "ONNX Runtime's SAME and VALID leave dilations out"),
     Known(r"(MaxPool|AveragePool|LpPool)-", REFERENCE, "other", "the reference's SAME and VALID leave dilations out"),
     Known(r"ConvTranspose-", ORT, "other extents", "ONNX Runtime has no paddings below 0, which SAME comes to"),
     Known(r"(ReduceL1|ReduceSumSquare|ReduceSum|ReduceProd|ReduceMean)-.*int", ORT, "other values",
@@ -138,9 +139,19 @@ DEFECTS = [
     Known(r"Resize-", REFERENCE, "other values", "float64 places in float32"),
     Known(r"ConvTranspose-", ORT, "NaN|infinity", "zeros between elements meet infinities"),
     Known(r"QLinearMatMul-", ORT, "of nothing.*as the reference", "sums of nothing: ONNX Runtime writes none of them"),
-    Known(r"SoftmaxCrossEntropyLoss-", REFERENCE, "NaN.*of nothing", "means of no elements: the reference's are NaN, Triune's 0"),
+    Known(
+        r"SoftmaxCrossEntropyLoss-",
+        REFERENCE,
+        "NaN.*of nothing",
+        "means of no elements: the reference's are NaN, Triune's 0",
+    ),
     Known(r"InstanceNormalization-.*float16", REFERENCE, "other values", "the reference's variances have 16 bits"),
-    Known(r"(Resize|Upsample)-", REFERENCE, "steps apart", "the reference has results of 1.5 elements, in pytorch_half_pixel"),
+    Known(
+        r"(Resize|Upsample)-",
+        REFERENCE,
+        "steps apart",
+        "the reference has results of 1.5 elements, in pytorch_half_pixel",
+    ),
     Known(r"com.microsoft.QGemm-", ORT, "other values", "what stays real is summed as reals, with their roundings"),
 ]
 

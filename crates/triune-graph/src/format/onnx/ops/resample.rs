@@ -65,6 +65,39 @@ fn rank(node: &NodeReader<'_, '_>) -> Option<usize> {
 /// A node of opset 11 and later.
 pub(super) fn resize(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let resampling = read(node)?;
+    let primitive = node.dtype_of(0).is_none_or(|dtype| resampling.has_primitive(dtype));
+    resampled(node, resampling, primitive)
+}
+
+/// The form before opset 11: inputs x and scales, no choice of coordinates.
+pub(super) fn simple(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
+    let scales = node.inputs.get(1).copied().flatten();
+    let scales = scales.ok_or_else(|| node.unsupported("scales are missing"))?;
+    let factors = node.constant(1).and_then(Constant::to_f32).unwrap_or_default();
+    // What nothing was written about: ONNX Runtime takes the neighbour behind where an axis shrinks.
+    let shrinks = factors.iter().any(|&scale| scale < 1.0);
+    let nearest = Mode::Nearest(if shrinks { Nearest::Ceil } else { Nearest::Floor });
+    let modes = [("nearest", nearest), ("linear", Mode::Linear), ("bilinear", Mode::Linear)];
+    let mode = node.choice("mode", "nearest", &modes)?;
+    if mode == nearest && (factors.is_empty() || shrinks && factors.iter().any(|&scale| scale > 1.0)) {
+        return Err(node.unsupported("nearest-neighbour shrinking before opset 11"));
+    }
+    node.inputs.truncate(1);
+    node.set_input(2, scales);
+    let resampling = Resampling {
+        mode,
+        coordinates: Coordinates::Asymmetric,
+        aspect: Aspect::Stretch,
+        antialias: false,
+        exclude_outside: false,
+        extrapolation: 0.0,
+        axes: None,
+    };
+    resampled(node, resampling, true)
+}
+
+/// `primitive`: whether one operator resamples images of the operand's type so.
+fn resampled(node: &mut NodeReader<'_, '_>, resampling: Resampling, primitive: bool) -> Result<Op, Error> {
     let crops = resampling.coordinates == Coordinates::TfCropAndResize;
     for index in 1..node.inputs.len() {
         // An empty tensor stands for an operand that is left out, and only cropping has a region.
@@ -76,9 +109,7 @@ pub(super) fn resize(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     // Corners that are aligned to parts of elements have no primitive operator; only known extents tell.
     let counts_parts =
         resampling.coordinates == Coordinates::AlignCorners && node.inputs.get(3).is_none_or(Option::is_none);
-    let images = rank(node).is_none_or(|rank| rank == 4)
-        && node.dtype_of(0).is_none_or(|dtype| resampling.has_primitive(dtype))
-        && !resizes_channels(node);
+    let images = primitive && rank(node).is_none_or(|rank| rank == 4) && !resizes_channels(node);
     match resampling.primitive() {
         Some(op) if images && !counts_parts => Ok(Op::Resize(op)),
         _ => {

@@ -8,7 +8,7 @@ use triune_tensor::{
 use super::{
     DEFAULT_DOMAIN, Form, Meaning, NodeReader, NodeWriter, Operator, Signature, mistaken, operators, resample,
 };
-use crate::{Constant, Error, Op, ops::Resize};
+use crate::{Constant, Error, Op};
 
 const COORDINATES: [(&str, CoordinateMode); 4] = [
     ("asymmetric", CoordinateMode::Asymmetric),
@@ -25,7 +25,7 @@ const NEAREST: [(&str, NearestMode); 4] = [
 ];
 
 fn resize(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-    if node.since < 11 { simple(node) } else { resample::resize(node) }
+    if node.since < 11 { resample::simple(node) } else { resample::resize(node) }
 }
 
 fn upsample(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
@@ -44,33 +44,7 @@ fn upsample(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         let scales = node.new_constant("scales", scales);
         node.set_input(1, scales);
     }
-    simple(node)
-}
-
-/// The form before opset 11: inputs x and scales, no choice of coordinates.
-fn simple(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
-    let mode = node.choice(
-        "mode",
-        "nearest",
-        &[
-            ("nearest", ResizeMode::Nearest(NearestMode::Floor)),
-            ("linear", ResizeMode::Linear),
-            ("bilinear", ResizeMode::Linear),
-        ],
-    )?;
-    let scales = node.inputs.get(1).copied().flatten();
-    let scales = scales.ok_or_else(|| node.unsupported("scales are missing"))?;
-    // Which neighbour these old forms take when they shrink was never written down.
-    let grows = node
-        .constant(1)
-        .and_then(Constant::to_f32)
-        .is_some_and(|scales| scales.iter().all(|&scale| scale >= 1.0));
-    if mode != ResizeMode::Linear && !grows {
-        return Err(node.unsupported("nearest-neighbour shrinking before opset 11"));
-    }
-    node.inputs.truncate(1);
-    node.set_input(2, scales);
-    Ok(Op::Resize(Resize { mode, coordinates: CoordinateMode::Asymmetric }))
+    resample::simple(node)
 }
 
 fn write_resize(op: &Op, writer: &mut NodeWriter<'_>) -> Result<(), String> {
