@@ -66,7 +66,7 @@ fn rank(node: &NodeReader<'_, '_>) -> Option<usize> {
 pub(super) fn resize(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let resampling = read(node)?;
     let primitive = node.dtype_of(0).is_none_or(|dtype| resampling.has_primitive(dtype));
-    resampled(node, resampling, primitive)
+    Ok(resampled(node, resampling, primitive))
 }
 
 /// The form before opset 11: inputs x and scales, no choice of coordinates.
@@ -93,11 +93,11 @@ pub(super) fn simple(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
         extrapolation: 0.0,
         axes: None,
     };
-    resampled(node, resampling, true)
+    Ok(resampled(node, resampling, true))
 }
 
 /// `primitive`: whether one operator resamples images of the operand's type so.
-fn resampled(node: &mut NodeReader<'_, '_>, resampling: Resampling, primitive: bool) -> Result<Op, Error> {
+fn resampled(node: &mut NodeReader<'_, '_>, resampling: Resampling, primitive: bool) -> Op {
     let crops = resampling.coordinates == Coordinates::TfCropAndResize;
     for index in 1..node.inputs.len() {
         // An empty tensor stands for an operand that is left out, and only cropping has a region.
@@ -111,10 +111,10 @@ fn resampled(node: &mut NodeReader<'_, '_>, resampling: Resampling, primitive: b
         resampling.coordinates == Coordinates::AlignCorners && node.inputs.get(3).is_none_or(Option::is_none);
     let images = primitive && rank(node).is_none_or(|rank| rank == 4) && !resizes_channels(node);
     match resampling.primitive() {
-        Some(op) if images && !counts_parts => Ok(Op::Resize(op)),
+        Some(op) if images && !counts_parts => Op::Resize(op),
         _ => {
             let function = node.function(move |f| resampling.placed(f));
-            Ok(function.deciding(&[1, 2, 3]).into())
+            function.deciding(&[1, 2, 3]).into()
         }
     }
 }
