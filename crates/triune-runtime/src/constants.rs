@@ -9,14 +9,13 @@ use crate::{Error, Model, Session, SessionOptions};
 
 /// Elements that such operators read and make from which on they are worth a program of their own.
 const WORTH: u64 = 4096;
-/// Bytes that all that they make may take, however little it is made of.
+/// Bytes that all that is kept of it may take, however little it is made of.
 const ALWAYS: u64 = 64 << 20;
 /// Bytes of that for each byte of the constants that there are.
 const MOST: u64 = 4;
 
-/// Replaces weights that are products, norms or functions of other constants by what they come to. Graph passes do so with what
-/// only moves elements, or adds and multiplies them, for each set of extents; borders between reals and integers stay, which
-/// quantization looks at. What cannot be computed stays as it is: a run says why.
+/// Replaces weights that are converted, turned, products, norms or functions of other constants by what they come to. Graph passes
+/// do so with what is small, for each set of extents; borders between reals and integers stay, which quantization looks at. What cannot be computed stays as it is: a run says why.
 ///
 /// # Errors
 /// Work that was stopped.
@@ -48,6 +47,10 @@ pub fn fold_constants(graph: Graph) -> Result<Graph, Error> {
 /// For each operator, whether it is computed now: one that takes time over constants, or whose result goes into one.
 fn chosen(graph: &Graph) -> Vec<bool> {
     let mut known: Vec<bool> = graph.values.iter().map(|value| value.constant.is_some()).collect();
+    // Constants of which making others takes time, whatever is done, and what is made of them.
+    let elements = |constant: &Constant| constant.elements() as u64;
+    let mut large: Vec<bool> =
+        graph.values.iter().map(|value| value.constant.as_ref().map_or(0, elements) >= WORTH).collect();
     graph.defaults.iter().for_each(|default| known[default.value.0 as usize] = false);
     let is = |flags: &[bool], id: ValueId| flags[id.0 as usize];
     let mut chosen: Vec<bool> = Vec::with_capacity(graph.nodes.len());
@@ -63,18 +66,28 @@ fn chosen(graph: &Graph) -> Vec<bool> {
                 .flatten()
                 .all(|&id| graph.value(id).kind == ValueKind::Tensor && !graph.outputs.contains(&id));
         if fits {
-            node.outputs.iter().flatten().for_each(|id| known[id.0 as usize] = true);
+            let of_large = node.inputs.iter().flatten().any(|&id| is(&large, id));
+            for id in node.outputs.iter().flatten() {
+                (known[id.0 as usize], large[id.0 as usize]) = (true, of_large);
+            }
         }
         chosen.push(fits);
     }
     let mut wanted = vec![false; graph.values.len()];
     for (node, chosen) in graph.nodes.iter().zip(&mut chosen).rev() {
-        *chosen = *chosen && (takes_time(node) || node.outputs.iter().flatten().any(|&id| is(&wanted, id)));
+        let remade = makes_elements(node) && node.inputs.iter().flatten().any(|&id| is(&large, id));
+        *chosen = *chosen
+            && (remade || takes_time(node) || node.outputs.iter().flatten().any(|&id| is(&wanted, id)));
         if *chosen {
             node.inputs.iter().flatten().for_each(|id| wanted[id.0 as usize] = true);
         }
     }
     chosen
+}
+
+/// Whether an operator makes elements of its operand's, at most as many, each in little time.
+fn makes_elements(node: &Node) -> bool {
+    matches!(node.op, Op::Cast(_) | Op::Binary(_) | Op::Transpose(_) | Op::Where(_))
 }
 
 fn takes_time(node: &Node) -> bool {
@@ -111,17 +124,14 @@ fn computed(graph: &Graph, chosen: &[bool]) -> Result<Option<Vec<(ValueId, Const
         let elements = value.fixed_shape()?.elements()? as u64;
         Some((elements, elements.checked_mul(value.dtype?.bytes() as u64)?))
     };
-    let (mut elements, mut bytes) = (0_u64, 0_u64);
-    for node in &typed.nodes {
-        for (id, made) in
-            (node.inputs.iter().map(|id| (id, false))).chain(node.outputs.iter().map(|id| (id, true)))
-        {
-            let Some(id) = id else { continue };
-            let Some((own, own_bytes)) = size(*id) else { return Ok(None) };
-            elements = elements.saturating_add(own);
-            bytes = bytes.saturating_add(if made { own_bytes } else { 0 });
-        }
+    let mut elements = 0_u64;
+    for id in typed.nodes.iter().flat_map(|node| node.inputs.iter().chain(&node.outputs)).flatten() {
+        let Some((own, _)) = size(*id) else { return Ok(None) };
+        elements = elements.saturating_add(own);
     }
+    // What is only made on the way goes again.
+    let kept = part.outputs.iter().filter_map(|&id| Some(size(id)?.1));
+    let bytes = kept.fold(0, u64::saturating_add);
     let constants = graph.values.iter().filter_map(|value| value.constant.as_ref());
     let held = constants.map(|constant| constant.byte_len() as u64).fold(0, u64::saturating_add);
     if elements < WORTH || bytes > ALWAYS.max(held.saturating_mul(MOST)) {

@@ -88,37 +88,40 @@ fn recurrent(node: &mut NodeReader<'_, '_>, cell: CellKind) -> Result<Op, Error>
 }
 
 /// An LSTM whose weights (directions, inputs, gates) are integers, with scale and zero point of a direction or a gate's unit.
-/// They become reals once; ONNX Runtime quantizes inputs and states instead, anew in every step.
+/// They become reals once, by operators of their own; ONNX Runtime quantizes inputs and states instead, anew in every step.
 pub(super) fn dynamic_quantize_lstm(node: &mut NodeReader<'_, '_>) -> Result<Op, Error> {
     let attributes = attributes(node, CellKind::Lstm)?;
-    Ok(node
-        .functions(move |f| {
-            let mut operands: Operands = std::array::from_fn(|index| f.get(index));
-            for (index, parameters) in [(1, [8, 9]), (2, [10, 11])] {
-                let weights = f.input(index)?;
-                let shape = f.shape(weights);
-                let &[directions, _, rows] = &*shape else {
-                    return Err(f.wrong(format!("input {} has shape {shape}", NAMES[index])));
+    for (index, parameters) in [(1, [8, 9]), (2, [10, 11])] {
+        let reals = node.functions(move |f| {
+            let weights = f.input(0)?;
+            let shape = f.shape(weights);
+            let &[directions, _, rows] = &*shape else {
+                return Err(f.wrong(format!("input {} has shape {shape}", NAMES[index])));
+            };
+            let mut spread = [weights; 2];
+            for (to, parameter) in spread.iter_mut().zip([1, 2]) {
+                let parameter = f.input(parameter)?;
+                let dims = match f.shape(parameter).elements() {
+                    Some(count) if count == directions => [directions, 1, 1],
+                    Some(count) if count == directions * rows => [directions, 1, rows],
+                    _ => return Err(f.wrong(format!("parameters {} of {shape}", f.shape(parameter)))),
                 };
-                let mut spread = [weights; 2];
-                for (to, parameter) in spread.iter_mut().zip(parameters) {
-                    let parameter = f.input(parameter)?;
-                    let dims = match f.shape(parameter).elements() {
-                        Some(count) if count == directions => [directions, 1, 1],
-                        Some(count) if count == directions * rows => [directions, 1, rows],
-                        _ => return Err(f.wrong(format!("parameters {} of {shape}", f.shape(parameter)))),
-                    };
-                    let parameter = f.cast(parameter, DType::F32)?;
-                    *to = f.reshape(parameter, &dims)?;
-                }
-                let reals = f.cast(weights, DType::F32)?;
-                let reals = f.sub(reals, spread[1])?;
-                let reals = f.mul(reals, spread[0])?;
-                operands[index] = Some(f.transpose(reals, &[0, 2, 1])?);
+                let parameter = f.cast(parameter, DType::F32)?;
+                *to = f.reshape(parameter, &dims)?;
             }
-            attributes.body(f, operands)
-        })
-        .into())
+            let reals = f.cast(weights, DType::F32)?;
+            let reals = f.sub(reals, spread[1])?;
+            let reals = f.mul(reals, spread[0])?;
+            Ok(vec![f.transpose(reals, &[0, 2, 1])?])
+        });
+        let operand = |index: usize| node.inputs.get(index).copied().flatten();
+        let operands = [index, parameters[0], parameters[1]].map(operand);
+        let weights = node.new_value(NAMES[index]);
+        node.emit_before(reals.into(), &operands, weights);
+        node.set_input(index, weights);
+    }
+    node.inputs.truncate(OPERANDS);
+    Ok(node.functions(move |f| attributes.body(f, std::array::from_fn(|index| f.get(index)))).into())
 }
 
 /// The functions of each direction.
