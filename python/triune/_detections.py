@@ -137,7 +137,9 @@ def find_box_outputs(outputs: Mapping[str, Array], spec: str | None = None) -> B
             return _described(*((one, two) if first.shape[2] == 4 else (two, one)), outputs)
     if len(wide) == 1:
         ((name, found),) = rows.items()
-        # Four numbers of any size, then probabilities.
+        # Four numbers of any size, then probabilities. Rows that sum to 1 are probabilities altogether: a text's characters.
+        if float(np.abs(wide[name].sum(axis=2) - 1).max(initial=0)) < _ONE:
+            return None
         if found.shape[2] > 4 and found.shape[1] > 4 * found.shape[2] and _probabilities(found[..., 4:]):
             return _described(name, name, outputs)
     return None

@@ -191,6 +191,20 @@ def test_products_of_one_column(rows: int, target: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("product", ["MatMul(e,v)", "MatMul(v,e)"])
+@pytest.mark.parametrize("shape", [(2, 3, 7, 7), (3, 7, 7), (7, 7)])
+def test_products_with_a_vector(shape: tuple[int, ...], product: str, target: str, tmp_path: Path) -> None:
+    """Behind one with a matrix, which the device computes."""
+    node, constants = weights("w", np.random.default_rng(3).integers(-127, 128, (7, 7)), 2.0**-7)
+    constants["v"] = np.arange(7, dtype=np.float32)
+    body = f"{node} d=MatMul(b,w) p=QuantizeLinear(d,sx,zx) e=DequantizeLinear(p,sx,zx) c={product}"
+    model = onnx.load(write(tmp_path, body, shape, (2.0**-6, 2.0**-5), **constants))
+    del model.graph.output[0].type.tensor_type.shape.dim[-1]
+    onnx.save(model, tmp_path / "net.onnx")
+    check(tmp_path / "net.onnx", target, shape, exact=False, size=1.0)
+
+
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("start", [5, 3, -1])
 def test_slices_that_run_backwards(start: int, target: str, tmp_path: Path) -> None:
     shape = (1, 8, 1, 1)

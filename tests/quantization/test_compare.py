@@ -85,6 +85,24 @@ def test_models_of_other_inputs_are_told(tmp_path: Path, capsys: pytest.CaptureF
     assert "is a package: the first model is an ONNX file" in capsys.readouterr().err
 
 
+def test_an_output_whose_extents_depend_on_values_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = []
+    for name, limit in (("first", 0.5), ("second", 0.6)):
+        model = onnx.parser.parse_model(f"""<ir_version: 9, opset_import: ["" : 20]>
+            net (float[8] x) => (float[8] y, int64[1,N] places) <float limit = {{{limit}}}> {{
+                y = Neg(x) large = Greater(x, limit) places = NonZero(large) }}""")
+        files.append(str(tmp_path / f"{name}.onnx"))
+        onnx.save(model, files[-1])
+    np.savez(tmp_path / "x.npz", x=np.linspace(0, 1, 8, dtype=np.float32)[None])
+    assert main(["compare", *files, "--inputs", str(tmp_path / "x.npz")]) == 0
+    printed = capsys.readouterr().out
+    assert "output 'places' has the shape (1, 3), in" in printed
+    (difference,) = triune.compare(*files, inputs=[{"x": np.linspace(0, 1, 8, dtype=np.float32)}]).differences
+    assert [output.name for output in difference.outputs] == ["y"]
+
+
 def test_the_layer_that_was_spoiled_is_the_worst(tmp_path: Path) -> None:
     """What is before it does not differ, what follows differs less, as the rest of the network goes another way as well."""
     b = Builder(3)
@@ -335,6 +353,9 @@ def test_which_outputs_are_boxes() -> None:
     # Logits, maps and scores of classes are none.
     assert find_box_outputs({"y": np.concatenate([boxes, logits * 9], axis=2)}) is None
     assert find_box_outputs({"y": random.uniform(0, 1, (1, 10))}) is None
+    # A text's characters, place by place.
+    characters = random.uniform(0, 1, (1, 8, 37))
+    assert find_box_outputs({"y": characters / characters.sum(axis=2, keepdims=True)}) is None
 
 
 def test_detection() -> None:

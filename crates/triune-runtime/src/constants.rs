@@ -124,14 +124,15 @@ fn computed(graph: &Graph, chosen: &[bool]) -> Result<Option<Vec<(ValueId, Const
         let elements = value.fixed_shape()?.elements()? as u64;
         Some((elements, elements.checked_mul(value.dtype?.bytes() as u64)?))
     };
-    let mut elements = 0_u64;
+    let (mut elements, mut largest) = (0_u64, 0);
     for id in typed.nodes.iter().flat_map(|node| node.inputs.iter().chain(&node.outputs)).flatten() {
-        let Some((own, _)) = size(*id) else { return Ok(None) };
+        let Some((own, own_bytes)) = size(*id) else { return Ok(None) };
         elements = elements.saturating_add(own);
+        largest = own_bytes.max(largest);
     }
     // What is only made on the way goes again.
     let kept = part.outputs.iter().filter_map(|&id| Some(size(id)?.1));
-    let bytes = kept.fold(0, u64::saturating_add);
+    let bytes = kept.fold(0, u64::saturating_add).max(largest);
     let constants = graph.values.iter().filter_map(|value| value.constant.as_ref());
     let held = constants.map(|constant| constant.byte_len() as u64).fold(0, u64::saturating_add);
     if elements < WORTH || bytes > ALWAYS.max(held.saturating_mul(MOST)) {

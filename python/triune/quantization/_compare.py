@@ -439,6 +439,8 @@ class _Pair:
     outputs: dict[str, _Sums] = field(default_factory=dict)
     best: dict[str, list[float]] = field(default_factory=dict)
     found: list[tuple[Detections, Detections]] = field(default_factory=list)
+    apart: dict[str, str] = field(default_factory=dict)
+    """Outputs that had unequal shapes once, and which."""
 
 
 class _Comparing:
@@ -527,10 +529,17 @@ class _Comparing:
                     f"{_told(keys[0])}"
                 )
             if mine[name].shape != theirs[name].shape:
-                raise ArgumentError(
+                apart = (
                     f"{self._names[pair.second]}: output {name!r} has the shape {theirs[name].shape}, in "
                     f"{self._names[pair.first]} {mine[name].shape}"
                 )
+                if len(shared) == 1:
+                    raise ArgumentError(apart)
+                pair.apart.setdefault(name, f"{apart}, with one sample at least: it is not compared")
+                pair.outputs.pop(name, None)
+                pair.best.pop(name, None)
+            if name in pair.apart:
+                continue
             pair.outputs.setdefault(name, _Sums()).add(mine[name], theirs[name])
             if scores_classes(mine[name]):
                 rows = [values.reshape(values.shape[:2]).argmax(axis=1) for values in (mine[name], theirs[name])]
@@ -603,6 +612,8 @@ class _Comparing:
         detector = self._detector
         if detector is not None and (detector.decodes or detector.undecoded):
             yield f"boxes are of {detector.said}" if detector.decodes else detector.said
+        for pair in self._pairs:
+            yield from pair.apart.values()
         yield from self._changed()
 
     def _changed(self) -> Iterable[str]:

@@ -11,6 +11,7 @@ mod quantize;
 mod rewrite;
 mod spell_out;
 mod stages;
+mod vectors;
 
 pub use affine::fold_batch_norm;
 pub use constants::{fold_constants, fold_dequantize};
@@ -24,6 +25,7 @@ pub use quantize::{
     table::{q16_table, table},
 };
 pub use stages::{Arrival, HostOperand, HostStep, Stage, body_stages, stages};
+pub use vectors::widen_vectors;
 
 use crate::{Error, Graph, infer::infer};
 
