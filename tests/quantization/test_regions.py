@@ -323,3 +323,27 @@ def test_a_convolution_with_computed_weights_stays_in_float(tmp_path: Path) -> N
     result = triune.quantize(model, calibration=samples(8), output=tmp_path / "q.onnx")
     assert result.kept_float["match"] == "has weights that are not constant"
     assert result.checks[0].sqnr > 25
+
+
+def test_an_einsum_of_two_values_is_a_product(tmp_path: Path) -> None:
+    """Masks by queries and pixels, at the end of a network: integers, as the same by MatMul."""
+    random = np.random.default_rng(7)
+    weights = {
+        name: random.standard_normal(shape).astype(np.float32) / 4
+        for name, shape in (("w", (16, 16)), ("v", (16, 8, 1, 1)))
+    }
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 17]>
+        masks (float[1,6,16] q, float[1,8,12,12] x) => (float[1,6,12,12] y) {
+            a = MatMul(q, w) b = Conv(x, v) y = Einsum<equation = "bqc,bchw->bqhw">(a, b) }""")
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items())
+    onnx.save(model, tmp_path / "masks.onnx")
+    feeds = [
+        {"q": random.standard_normal((1, 6, 16), np.float32), "x": random.standard_normal((1, 8, 12, 12), np.float32)}
+        for _ in range(32)
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = triune.quantize(tmp_path / "masks.onnx", calibration=feeds, output=tmp_path / "q.onnx")
+    assert not result.kept_float
+    compiled = triune.compile(tmp_path / "q.onnx", target="metis", output=tmp_path / "package")
+    assert compiled.report.share == 1

@@ -112,7 +112,7 @@ _COMPUTED = {
 
 _OTHER_FLOATS = ("FLOAT16", "BFLOAT16", "DOUBLE")
 
-_MANY = {"Add", "Concat", "MatMul", "Max", "Min", "Mul", "Sub"}
+_MANY = {"Add", "Concat", "Einsum", "MatMul", "Max", "Min", "Mul", "Sub"}
 """What has data in all its operands; the others have it in the first one alone."""
 
 
@@ -413,6 +413,9 @@ class Network:
             return False
         if kind in ("Max", "Min") and not self._are_alike(node.input):
             return False
+        if kind == "Einsum":
+            # A product of two that are computed.
+            return len(node.input) == 2 and not any(map(self.is_constant, node.input))
         return node.domain in ("", "ai.onnx") and (kind in PRODUCTS | LIMITS | MOVES | _COMPUTED)
 
     def _are_alike(self, names: Sequence[str]) -> bool:
