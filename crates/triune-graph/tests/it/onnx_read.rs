@@ -365,8 +365,12 @@ fn resizing_takes_scales_or_sizes() {
     let empty = tensor("s", 1, &[0]).bytes(9, &[]);
     let sizes = Model::new(11, &IMAGE, &[resize(&["x", "s", "s", "t"])]);
     assert_eq!(inferred(&sizes.with(&[empty, i64s("t", &[1, 4, 3, 3])])).1, [1, 4, 3, 3]);
-    let shrink = Model::new(10, &IMAGE, &[node("Resize", &["x", "s"], &["y"], &[])]);
-    fails(&shrink.with(&[f32s("s", &[4], &[1.0, 1.0, 0.5, 0.5])]), &["shrinking"]);
+    let old = |height: f32, width: f32| {
+        let scales = f32s("s", &[4], &[1.0, 1.0, height, width]);
+        Model::new(10, &IMAGE, &[node("Resize", &["x", "s"], &["y"], &[])]).with(&[scales])
+    };
+    assert_eq!(inferred(&old(0.5, 0.5)).1, [1, 4, 4, 3]);
+    fails(&old(0.5, 2.0), &["shrinking"]);
 }
 
 #[test]

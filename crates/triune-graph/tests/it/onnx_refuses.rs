@@ -506,7 +506,7 @@ fn nodes_that_are_not_supported() {
             &["Constant", "the output is missing"],
         ),
         (
-            one(10, "Resize", &["x", "w"], &[]),
+            one(10, "Resize", &["x", "x"], &[]),
             Kind::Unsupported,
             &["Resize", "nearest-neighbour shrinking before opset 11"],
         ),
