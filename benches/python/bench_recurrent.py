@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
-import onnxruntime as ort
+from bench_operators import peer
 
 import triune
 
@@ -87,25 +87,20 @@ def milliseconds(run: Callable[[], Any], seconds: float) -> float:
 def row(shape: Shape, threads: int, seconds: float) -> str:
     """Measure one line of the table."""
     file = model(shape)
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 3
-    for entry in ("session.intra_op.allow_spinning", "session.inter_op.allow_spinning"):
-        options.add_session_config_entry(entry, "0")
-    peer = ort.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    other = peer(file, threads)
     own = triune.Session(file, threads=threads)
     rng = np.random.default_rng(2)
     feeds = {"X": rng.uniform(-1, 1, (shape.steps, shape.batch, shape.inputs)).astype(np.float32)}
-    pairs = zip(own.run(feeds), peer.run(None, feeds), strict=True)
+    pairs = zip(own.run(feeds), other.run(None, feeds), strict=True)
     difference = max(float(np.abs(np.asarray(mine) - theirs).max()) for mine, theirs in pairs)
     ours, theirs = [], []
     for _ in range(ROUNDS):
         ours.append(milliseconds(lambda: own.run(feeds), seconds / ROUNDS))
-        theirs.append(milliseconds(lambda: peer.run(None, feeds), seconds / ROUNDS))
-    ratio = statistics.median(mine / peer for mine, peer in zip(ours, theirs, strict=True))
+        theirs.append(milliseconds(lambda: other.run(None, feeds), seconds / ROUNDS))
+    ratio = statistics.median(mine / its for mine, its in zip(ours, theirs, strict=True))
     name = f"{shape.op} T={shape.steps} B={shape.batch} I={shape.inputs} H={shape.hidden} {shape.direction}"
-    mine, other = statistics.median(ours), statistics.median(theirs)
-    return f"| {name} | {threads} | {mine:.3f} | {other:.3f} | {ratio:.2f} | {difference:.1e} |"
+    mine, its = statistics.median(ours), statistics.median(theirs)
+    return f"| {name} | {threads} | {mine:.3f} | {its:.3f} | {ratio:.2f} | {difference:.1e} |"
 
 
 def main() -> None:

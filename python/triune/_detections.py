@@ -130,19 +130,24 @@ def find_box_outputs(outputs: Mapping[str, Array], spec: str | None = None) -> B
         (one, first), (two, second) = rows.items()
         if first.shape[1] == second.shape[1] and first.shape[2] == second.shape[2] == 4:
             # Three classes and background: those whose sum is 1 are the scores.
-            sums = [float(np.abs(each.sum(axis=2) - 1).max(initial=0)) for each in (first, second)]
-            if min(sums) < _ONE < max(sums):
-                return _described(*((one, two) if sums[1] < _ONE else (two, one)), outputs)
+            are_shares = [_are_shares(each) for each in (first, second)]
+            if any(are_shares) and not all(are_shares):
+                return _described(*((one, two) if are_shares[1] else (two, one)), outputs)
         if first.shape[1] == second.shape[1] and (first.shape[2] == 4) != (second.shape[2] == 4):
             return _described(*((one, two) if first.shape[2] == 4 else (two, one)), outputs)
     if len(wide) == 1:
         ((name, found),) = rows.items()
         # Four numbers of any size, then probabilities. Rows that sum to 1 are probabilities altogether: a text's characters.
-        if float(np.abs(wide[name].sum(axis=2) - 1).max(initial=0)) < _ONE:
+        if _are_shares(wide[name]):
             return None
         if found.shape[2] > 4 and found.shape[1] > 4 * found.shape[2] and _probabilities(found[..., 4:]):
             return _described(name, name, outputs)
     return None
+
+
+def _are_shares(rows: Array) -> bool:
+    """Return whether the elements of each row sum to 1."""
+    return float(np.abs(rows.sum(axis=2) - 1).max(initial=0)) < _ONE
 
 
 def _check_forms(boxes: str, scores: str, outputs: Mapping[str, Array]) -> None:

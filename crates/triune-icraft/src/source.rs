@@ -65,7 +65,7 @@ impl Source {
             passes::dead_code(&mut graph)?;
             infer::infer(&mut graph)?;
         }
-        passes::widen_vectors(&mut graph)?;
+        passes::spell_out_vectors(&mut graph)?;
         let integers = constants(&graph);
         passes::fold_dequantize(&mut graph)?;
         let mut strip = Strip {

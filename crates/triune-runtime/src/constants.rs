@@ -15,7 +15,8 @@ const ALWAYS: u64 = 64 << 20;
 const MOST: u64 = 4;
 
 /// Replaces weights that are converted, turned, products, norms or functions of other constants by what they come to. Graph passes
-/// do so with what is small, for each set of extents; borders between reals and integers stay, which quantization looks at. What cannot be computed stays as it is: a run says why.
+/// do so with what is small, for each set of extents; borders between reals and integers stay, which quantization looks at. What
+/// cannot be computed stays as it is: a run says why.
 ///
 /// # Errors
 /// Work that was stopped.

@@ -85,6 +85,7 @@ _COMPUTED = {
     "BatchNormalization",
     "Celu",
     "Concat",
+    "Einsum",
     "Elu",
     "Gelu",
     "GlobalAveragePool",
@@ -413,9 +414,9 @@ class Network:
             return False
         if kind in ("Max", "Min") and not self._are_alike(node.input):
             return False
-        if kind == "Einsum":
-            # A product of two that are computed.
-            return len(node.input) == 2 and not any(map(self.is_constant, node.input))
+        if kind == "Einsum" and (len(node.input) != 2 or any(map(self.is_constant, node.input))):
+            # It is a product of two that are computed.
+            return False
         return node.domain in ("", "ai.onnx") and (kind in PRODUCTS | LIMITS | MOVES | _COMPUTED)
 
     def _are_alike(self, names: Sequence[str]) -> bool:

@@ -105,7 +105,8 @@ def _impossible(network: Network, node: Any) -> str:
 
 def _followed(network: Network, why: dict[int, str]) -> set[int]:
     """Return the products and all that leads to one."""
-    products = [index for index, node in enumerate(network.nodes) if _multiplies(node) and index not in why]
+    kinds = PRODUCTS | {"Einsum"}
+    products = [index for index, node in enumerate(network.nodes) if node.op_type in kinds and index not in why]
     trained = [index for index in products if not _is_fixed(network, network.nodes[index])]
     found: set[int] = set()
     # A network of fixed filters alone is what it is, and so is one without any.
@@ -120,10 +121,6 @@ def _followed(network: Network, why: dict[int, str]) -> set[int]:
         made = [node.input[at] for at in network.data(node)]
         left += [network.makers[name] for name in made if name in network.makers]
     return found
-
-
-def _multiplies(node: Any) -> bool:
-    return node.op_type in PRODUCTS or (node.op_type == "Einsum" and len(node.input) > 1)
 
 
 def _is_fixed(network: Network, node: Any) -> bool:

@@ -11,7 +11,6 @@ mod quantize;
 mod rewrite;
 mod spell_out;
 mod stages;
-mod vectors;
 
 pub use affine::fold_batch_norm;
 pub use constants::{fold_constants, fold_dequantize};
@@ -24,8 +23,8 @@ pub use quantize::{
     quantize,
     table::{q16_table, table},
 };
+pub use spell_out::spell_out_vectors;
 pub use stages::{Arrival, HostOperand, HostStep, Stage, body_stages, stages};
-pub use vectors::widen_vectors;
 
 use crate::{Error, Graph, infer::infer};
 

@@ -34,7 +34,7 @@ pub(super) fn spell_out(graph: &mut Graph) -> Result<bool, Error> {
         let mut site = Site { rewriter: &mut rewriter, index, name: node.name.clone() };
         match &node.op {
             Op::Gemm(op) => site.gemm(&node, op),
-            Op::MatMul(_) => site.matmul(&node),
+            Op::MatMul(_) => site.matmul(&node, true),
             Op::Conv(op) => site.conv(&node, op),
             Op::Slice(_) => site.slice(&node),
             Op::Pad(_) => site.pad(&node),
@@ -46,6 +46,26 @@ pub(super) fn spell_out(graph: &mut Graph) -> Result<bool, Error> {
             Op::DequantizeLinear(op) => site.dequantize(&node, op.axis),
             _ => None,
         };
+    }
+    if !rewriter.commit() {
+        return Ok(false);
+    }
+    infer(graph)?;
+    fold_constants(graph)?;
+    Ok(true)
+}
+
+/// Spells out products with vectors alone, for who multiplies matrices of any batches. Infers types before and after. Returns whether
+/// anything changed.
+pub fn spell_out_vectors(graph: &mut Graph) -> Result<bool, Error> {
+    infer(graph)?;
+    let mut rewriter = Rewriter::new(graph);
+    for index in 0..rewriter.len() {
+        rewriter.go_on()?;
+        let Some(node) = rewriter.get(index).filter(|node| matches!(node.op, Op::MatMul(_))).cloned() else {
+            continue;
+        };
+        Site { rewriter: &mut rewriter, index, name: node.name.clone() }.matmul(&node, false);
     }
     if !rewriter.commit() {
         return Ok(false);
@@ -452,8 +472,8 @@ impl Site<'_, '_> {
         Some(())
     }
 
-    /// A · B with vectors as matrices and the batches spread: commands have one B for all or one for each A.
-    fn matmul(&mut self, node: &Node) -> Option<()> {
+    /// A · B with vectors as matrices and, if they are to be, the batches spread: commands have one B for all or one for each A.
+    fn matmul(&mut self, node: &Node, spreads: bool) -> Option<()> {
         let (a, b) = (node.inputs.first().copied()??, node.inputs.get(1).copied()??);
         let (left, right) = (self.shape(a)?, self.shape(b)?);
         let rows = if left.rank() == 1 { vec![1, left[0]] } else { left.to_vec() };
@@ -461,16 +481,17 @@ impl Site<'_, '_> {
         let (own, row) = rows.split_at(rows.len() - 2);
         let (other, column) = columns.split_at(columns.len() - 2);
         let vectors = left.rank() == 1 || right.rank() == 1;
-        if !vectors && (own == other || other.iter().all(|&extent| extent == 1) && own.len() >= other.len()) {
+        let fits = own == other || other.iter().all(|&extent| extent == 1) && own.len() >= other.len();
+        if !vectors && (fits || !spreads) {
             return None;
         }
         let batch = broadcast(own, other)?;
         let (mut a, mut b) = (self.reshape(a, &rows)?, self.reshape(b, &columns)?);
-        if own != batch {
+        if spreads && own != batch {
             let requested = self.list(&[&batch, row].concat())?;
             a = self.emit(Op::Expand(Expand), &[a, requested]);
         }
-        if other != batch && other.iter().any(|&extent| extent != 1) {
+        if spreads && other != batch && other.iter().any(|&extent| extent != 1) {
             let requested = self.list(&[&batch, column].concat())?;
             b = self.emit(Op::Expand(Expand), &[b, requested]);
         }
