@@ -563,8 +563,23 @@ impl Block<'_> {
         } else {
             [-spec.clip, spec.clip]
         };
-        let together = (Panels::TOGETHER / gates.len()).max(1);
+        // Between the phases of a step the other's weights pass: nothing of one's own stays near.
+        let most = if self.phases() > 1 { Panels::TOGETHER } else { own.together(rows.count) };
+        let together = (most / gates.len()).max(1);
         let weight = units.saturating_mul(gates.len() * TILE_STEPS);
+        let mut bias = [0.0; Panels::TOGETHER * MAX_COLUMNS];
+        let mut matrices = [std::ptr::null::<f32>(); Panels::TOGETHER];
+        let plain = Finish {
+            factors: std::ptr::null(),
+            bias: self.job.zeros.as_ptr(),
+            residual: rows.input.as_ptr(),
+            output: outputs.as_ptr(),
+            ahead: outputs.as_ptr(),
+            offset: 0,
+            used: 0,
+            limits,
+        };
+        let mut finish = [plain; Panels::TOGETHER];
         for span in spans(panels.len(), weight) {
             let mut left = if back {
                 panels.end - span.end..panels.end - span.start
@@ -584,19 +599,6 @@ impl Block<'_> {
                     left.start = group.end;
                 }
                 let width = own.width(near);
-                let mut bias = [0.0; Panels::TOGETHER * MAX_COLUMNS];
-                let mut matrices = [std::ptr::null::<f32>(); Panels::TOGETHER];
-                let plain = Finish {
-                    factors: std::ptr::null(),
-                    bias: self.job.zeros.as_ptr(),
-                    residual: rows.input.as_ptr(),
-                    output: outputs.as_ptr(),
-                    ahead: outputs.as_ptr(),
-                    offset: 0,
-                    used: 0,
-                    limits,
-                };
-                let mut finish = [plain; Panels::TOGETHER];
                 let mut count = 0;
                 for panel in group {
                     for gate in gates.clone() {
@@ -620,10 +622,14 @@ impl Block<'_> {
                         count += 1;
                     }
                 }
-                // SAFETY: rows of the state and panels have `units` values each; inputs and sums have a row of gates, of
-                // which the columns from `offset` on are this gate's; biases are as wide as a panel.
-                unsafe {
-                    own.tiles(rows.count, width, state.as_ptr(), units, &matrices[..count], &finish[..count]);
+                let pieces = count.div_ceil(most);
+                for piece in 0..pieces {
+                    let start = most * if back { pieces - 1 - piece } else { piece };
+                    let piece = start..count.min(start + most);
+                    let (matrices, finish) = (&matrices[piece.clone()], &finish[piece]);
+                    // SAFETY: rows of the state and panels have `units` values each; inputs and sums have a row of gates, of
+                    // which the columns from `offset` on are this gate's; biases are as wide as a panel.
+                    unsafe { own.tiles(rows.count, width, state.as_ptr(), units, matrices, finish) };
                 }
             }
         }

@@ -304,3 +304,24 @@ pub(crate) unsafe fn apply_sigmoid_rows<const TIMES_X: bool>(
         apply_sigmoid::<TIMES_X>(&x[..used], y);
     }
 }
+
+/// A step of long short-term memory for some units of a row, whose gates are sigmoid and whose other functions tanh: the sums
+/// of the gates i, o, f and of what is new; c becomes f·c + i·g, and `after` o·tanh(c). Nothing waits in memory on the way.
+#[target_feature(enable = "avx512f,avx512dq")]
+pub(crate) fn lstm([input, output, forget, new]: [&[f32]; 4], cell: &mut [f32], after: &mut [f32]) {
+    let len = after.len();
+    let [input, output, forget, new] = [&input[..len], &output[..len], &forget[..len], &new[..len]];
+    let cell = &mut cell[..len];
+    for at in (0..len).step_by(16) {
+        let mask = mask_512(len - at);
+        // SAFETY: masked lanes are not touched, the others lie inside of all slices.
+        unsafe {
+            let read = |from: &[f32]| _mm512_maskz_loadu_ps(mask, from[at..].as_ptr());
+            let fresh = _mm512_mul_ps(sigmoid(read(input)), tanh(read(new)));
+            let state = _mm512_fmadd_ps(sigmoid(read(forget)), read(cell), fresh);
+            _mm512_mask_storeu_ps(cell[at..].as_mut_ptr(), mask, state);
+            let shown = _mm512_mul_ps(sigmoid(read(output)), tanh(state));
+            _mm512_mask_storeu_ps(after[at..].as_mut_ptr(), mask, shown);
+        }
+    }
+}

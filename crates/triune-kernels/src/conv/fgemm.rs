@@ -146,6 +146,12 @@ impl Panels {
     /// Most panels that [`Panels::tiles`] takes at once.
     pub(crate) const TOGETHER: usize = 4;
 
+    /// Panels that [`Panels::tiles`] takes at once for so many rows. A row alone waits for its weights and not for its sums:
+    /// it takes fewer, which are then small enough to be in the nearest cache still when it turns around.
+    pub(crate) const fn together(&self, rows: usize) -> usize {
+        if rows == 1 && self.columns == 32 { 2 } else { Self::TOGETHER }
+    }
+
     /// As [`Panels::tile`] over one run, against several panels of the same width. A tile of few rows is then still wide
     /// enough to keep the multipliers busy while each waits for its last sum.
     ///

@@ -14,18 +14,17 @@ use std::arch::x86_64::{
     _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps,
     _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
 };
-use std::mem::MaybeUninit;
 
 #[cfg(target_arch = "aarch64")]
 use crate::arch::neon;
 
-use super::fgemm::{Finish, Staged};
+use super::fgemm::Finish;
 
 /// Floats of a cache line.
 const LINE: usize = 16;
 
 macro_rules! tile {
-    ($name:ident, $kernel:ident, $finish:ident, $many:ident, $wide:ident, $features:literal, $lanes:literal, $zero:path, $splat:path,
+    ($name:ident, $kernel:ident, $many:ident, $wide:ident, $features:literal, $lanes:literal, $zero:path, $splat:path,
      $load:path, $store:path, $fma:path, $mul:path, $add:path, $min:path, $max:path, $mask:path, $masked_load:expr,
      $masked_store:path, $broadcast:expr, $fetch:path, [$whole:literal, $half:literal], [$($rows:literal),*], [$([$few:literal, $panels:literal]),*]) => {
         /// # Safety
@@ -195,47 +194,30 @@ macro_rules! tile {
                     }
                 }
             }
+            // So few sums that every loop over them is unrolled: they stay registers.
             for (sums, finish) in sums.iter().zip(finish) {
-                // Through memory, as above.
-                let mut staged = MaybeUninit::<Staged>::uninit();
+                let (low, high) = ($splat(finish.limits[0]), $splat(finish.limits[1]));
                 for (row, sums) in sums.iter().enumerate() {
                     for (vector, sum) in sums.iter().enumerate() {
-                        // SAFETY: the stage has room for the largest tile.
+                        let column = vector * $lanes;
+                        let (at, left) = (finish.offset + column, finish.used.saturating_sub(column));
+                        // SAFETY: rows and used columns as the caller promised; masked lanes are not touched. The order of
+                        // operands lets NaN pass the limits.
                         unsafe {
-                            $store(staged.as_mut_ptr().cast::<f32>().add((row * VECTORS + vector) * $lanes), *sum);
-                        }
-                    }
-                }
-                // SAFETY: passed on.
-                unsafe { $finish::<VECTORS>(staged.as_ptr().cast(), ROWS, finish) };
-            }
-        }
-
-        /// # Safety
-        /// As `Panels::tile`; `staged` holds `rows` rows of `VECTORS` vectors.
-        #[target_feature(enable = $features)]
-        unsafe fn $finish<const VECTORS: usize>(staged: *const f32, rows: usize, finish: &Finish) {
-            let (low, high) = ($splat(finish.limits[0]), $splat(finish.limits[1]));
-            for row in 0..rows {
-                for vector in 0..VECTORS {
-                    let column = vector * $lanes;
-                    let left = finish.used.saturating_sub(column);
-                    // SAFETY: rows and used columns as the caller promised; masked lanes are not touched. The order of
-                    // operands lets NaN pass the limits.
-                    unsafe {
-                        let sum = $load(staged.add((row * VECTORS + vector) * $lanes));
-                        let sum = if finish.factors.is_null() { sum } else { $mul(sum, $splat(*finish.factors.add(row))) };
-                        let mut y = $add(sum, $load(finish.bias.add(column)));
-                        if !finish.residual.is_null() {
-                            let residual = (*finish.residual.add(row)).wrapping_add(finish.offset + column);
-                            y = $add(y, $masked_load(residual, $mask(left)));
-                        }
-                        let y = $min(high, $max(low, y));
-                        let output = (*finish.output.add(row)).wrapping_add(finish.offset + column);
-                        if left >= $lanes {
-                            $store(output, y);
-                        } else {
-                            $masked_store(output, $mask(left), y);
+                            let factor = || $splat(*finish.factors.add(row));
+                            let mut y = if finish.factors.is_null() { *sum } else { $mul(*sum, factor()) };
+                            y = $add(y, $load(finish.bias.add(column)));
+                            if !finish.residual.is_null() {
+                                let residual = (*finish.residual.add(row)).wrapping_add(at);
+                                y = $add(y, $masked_load(residual, $mask(left)));
+                            }
+                            y = $min(high, $max(low, y));
+                            let output = (*finish.output.add(row)).wrapping_add(at);
+                            if left >= $lanes {
+                                $store(output, y);
+                            } else {
+                                $masked_store(output, $mask(left), y);
+                            }
                         }
                     }
                 }
@@ -289,7 +271,6 @@ pub(crate) fn between_256([first, end]: [usize; 2]) -> __m256i {
 tile!(
     tile_avx512,
     kernel_avx512,
-    finish_avx512,
     tiles_avx512,
     wide_avx512,
     "avx512f",
@@ -316,7 +297,6 @@ tile!(
 tile!(
     tile_avx2,
     kernel_avx2,
-    finish_avx2,
     tiles_avx2,
     wide_avx2,
     "avx2,fma",
@@ -343,7 +323,6 @@ tile!(
 tile!(
     tile_neon,
     kernel_neon,
-    finish_neon,
     tiles_neon,
     wide_neon,
     "neon",

@@ -5,6 +5,8 @@ use triune_tensor::function::UnaryKind;
 use crate::dispatch::{Level, multiversion};
 use crate::math;
 use crate::unary::apply;
+#[cfg(target_arch = "x86_64")]
+use crate::unary_x86;
 
 /// Some units of a row in one step; what the cell does not have is empty.
 pub(super) struct Units<'a> {
@@ -51,7 +53,21 @@ impl Units<'_> {
         mix(self.level, first, new, self.before, self.after);
     }
 
+    /// Whether the cell has the functions that it usually has, and no weights for its own state.
+    #[cfg(target_arch = "x86_64")]
+    fn is_plain_lstm(&self) -> bool {
+        let usual = [UnaryKind::Sigmoid, UnaryKind::Tanh, UnaryKind::Tanh];
+        *self.functions == usual && !self.coupled && self.vectors.is_none()
+    }
+
     pub(super) fn lstm(self) {
+        #[cfg(target_arch = "x86_64")]
+        if self.level.is_512() && self.is_plain_lstm() {
+            let [input, output, forget, new] = self.sums;
+            // SAFETY: the level has the instructions.
+            unsafe { unary_x86::lstm([input, output, forget, new], self.cell, self.after) };
+            return;
+        }
         let ([input, output, forget, new], [first, second, third, fourth]) = (self.sums, self.values);
         let [gate, candidate, squash] = *self.functions;
         if let Some([own, _, forgets]) = self.vectors {
