@@ -396,6 +396,7 @@ impl Rows {
                     residual: self.added.as_ref().map_or(std::ptr::null(), |added| added.as_ptr()),
                     output: self.to.as_ptr(),
                     ahead: self.to.as_ptr(),
+                    next: 0,
                     offset: panel * panels.columns,
                     used: panels.used(panel),
                     limits: [f32::NEG_INFINITY, f32::INFINITY],

@@ -291,6 +291,7 @@ impl FMatMul {
                         residual: std::ptr::null(),
                         output: outputs,
                         ahead: outputs,
+                        next: 0,
                         offset: first_column,
                         used,
                         limits: [f32::NEG_INFINITY, f32::INFINITY],

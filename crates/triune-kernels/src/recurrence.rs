@@ -575,6 +575,7 @@ impl Block<'_> {
             residual: rows.input.as_ptr(),
             output: outputs.as_ptr(),
             ahead: outputs.as_ptr(),
+            next: 0,
             offset: 0,
             used: 0,
             limits,

@@ -87,6 +87,7 @@ impl BlockMatMul {
                     residual: std::ptr::null(),
                     output: outputs.as_ptr(),
                     ahead: outputs.as_ptr(),
+                    next: 0,
                     offset: first,
                     used,
                     limits: [f32::NEG_INFINITY, f32::INFINITY],

@@ -388,6 +388,8 @@ impl FConv {
             1
         };
         let weight_bytes = k.saturating_mul(4 * panels.columns);
+        // Rows that lie evenly: where the next tile's are, is known before their pointers are made.
+        let even = runs == 1 && !merged && !copied && views.out_map.n * views.out_map.h == 1;
         let scratch = parallel::Shared::new(scratch);
         pool.run(blocks * groups * splits, &|task, worker| {
             let (task, split) = (task / splits, task % splits);
@@ -403,9 +405,14 @@ impl FConv {
             }
             let tile_range = 0..tile_range.len();
             let mut rows = Rows::new(scratch, &plan, runs, group_in, views.pixel(first));
-            for tile in tile_range.clone() {
-                let count = before[tile + 1] - before[tile];
+            let mut add = |count| {
                 rows.add(&self.geometry, views, group * group_in, group_in, [merged, copied], count);
+            };
+            if runs == 1 {
+                // Tile after tile is row after row.
+                add(before[tile_range.end]);
+            } else {
+                tile_range.clone().for_each(|tile| add(before[tile + 1] - before[tile]));
             }
             let panel_range = split * panels.count() / splits..(split + 1) * panels.count() / splits;
             let mut stages = self.epilogue.function.map(|_| [Staged([0.0; _]), Staged([0.0; _])]);
@@ -423,6 +430,7 @@ impl FConv {
                     residual: if self.residual { residual } else { std::ptr::null() },
                     output,
                     ahead: output,
+                    next: if even && panel == panel_range.start { len * views.in_map.stride_w } else { 0 },
                     offset: channel,
                     used,
                     limits: self.epilogue.limits,

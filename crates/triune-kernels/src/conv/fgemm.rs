@@ -31,6 +31,8 @@ pub(crate) struct Finish {
     pub(crate) output: *const *mut f32,
     /// The same for what is written once the function behind the sums is applied.
     pub(crate) ahead: *const *mut f32,
+    /// Floats from a row of A to the one that the next tile has at its place; 0 where that is not known.
+    pub(crate) next: usize,
     /// Added to every row's pointers: the panel's first channel.
     pub(crate) offset: usize,
     /// Columns of the panel that exist; nothing beyond them is touched.

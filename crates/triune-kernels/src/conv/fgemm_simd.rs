@@ -79,16 +79,23 @@ macro_rules! tile {
                 // SAFETY: `ROWS` pointers per run, `run_len` floats behind each, `run_len` rows of B.
                 unsafe {
                     let rows: [*const f32; ROWS] = a.add(run * ROWS).cast::<[*const f32; ROWS]>().read_unaligned();
-                    for i in 0..run_len {
-                        let mut columns = [$zero(); VECTORS];
-                        for (vector, column) in columns.iter_mut().enumerate() {
-                            *column = $load(b.add(vector * $lanes));
+                    for start in (0..run_len).step_by(LINE) {
+                        if finish.next != 0 {
+                            for row in rows {
+                                $fetch(row.wrapping_add(finish.next + start));
+                            }
                         }
-                        b = b.add(VECTORS * $lanes);
-                        for (row, sums) in rows.iter().zip(&mut sums) {
-                            let x = $broadcast(row.add(i));
-                            for (column, sum) in columns.iter().zip(sums) {
-                                *sum = $fma(x, *column, *sum);
+                        for i in start..run_len.min(start + LINE) {
+                            let mut columns = [$zero(); VECTORS];
+                            for (vector, column) in columns.iter_mut().enumerate() {
+                                *column = $load(b.add(vector * $lanes));
+                            }
+                            b = b.add(VECTORS * $lanes);
+                            for (row, sums) in rows.iter().zip(&mut sums) {
+                                let x = $broadcast(row.add(i));
+                                for (column, sum) in columns.iter().zip(sums) {
+                                    *sum = $fma(x, *column, *sum);
+                                }
                             }
                         }
                     }
@@ -229,7 +236,7 @@ macro_rules! tile {
 /// Asks for the line that a float lies in; any address will do.
 #[cfg(target_arch = "x86_64")]
 #[inline]
-fn fetch(at: *const f32) {
+pub(crate) fn fetch(at: *const f32) {
     // SAFETY: a hint, which every x86-64 processor takes and none faults on.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
 }

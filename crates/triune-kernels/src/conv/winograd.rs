@@ -382,6 +382,7 @@ impl<'a> Block<'a> {
                         residual: std::ptr::null(),
                         output: output.as_ptr(),
                         ahead: output.as_ptr(),
+                        next: 0,
                         offset: panel * panels.columns,
                         used: width,
                         limits: [f32::NEG_INFINITY, f32::INFINITY],
