@@ -430,7 +430,11 @@ impl FConv {
                     residual: if self.residual { residual } else { std::ptr::null() },
                     output,
                     ahead: output,
-                    next: if even && panel == panel_range.start { len * views.in_map.stride_w } else { 0 },
+                    next: if even && panel == panel_range.start {
+                        len * self.geometry.stride[1] * views.in_map.stride_w
+                    } else {
+                        0
+                    },
                     offset: channel,
                     used,
                     limits: self.epilogue.limits,
