@@ -28,9 +28,12 @@ pub(crate) struct Region {
     pub(crate) counted: f32,
     /// From one result's taps to the next one's.
     pub(crate) apart: Apart,
-    /// Lines of results, one at least, and floats from the taps of one to those of the next.
+    /// Lines of results, one at least; floats from the taps of one to those of the next.
     pub(crate) lines: usize,
     pub(crate) line_step: usize,
+    /// Results of a line, one at least; floats from the first of one to that of the next.
+    pub(crate) results: usize,
+    pub(crate) out_step: usize,
 }
 
 /// Floats from one result's tap to the next one's.
@@ -55,18 +58,45 @@ pub(crate) enum Join {
     MeanByRows,
 }
 
-/// Runs the kernel of the instruction set, if there is one and there are taps: channels of a result, or lines of results of a plane,
-/// whose taps are as those of the first line.
+/// Lines of results, whose taps are as those of the first: channels of neighbouring pixels, or rows of a plane.
+#[derive(Clone, Copy)]
+struct Alike {
+    lines: usize,
+    /// From the taps of one line to those of the next.
+    line_step: usize,
+    results: usize,
+    /// From the results of one line to those of the next.
+    out_step: usize,
+    apart: Apart,
+}
+
+impl Alike {
+    fn rows(window: &Window, lines: usize, results: usize) -> Option<Self> {
+        let apart = match window.spec.stride[1] {
+            1 => Apart::One,
+            2 => Apart::Two,
+            _ => return None,
+        };
+        let line_step = window.spec.stride[0] * window.map.stride_h;
+        Some(Self { lines, line_step, results, out_step: results, apart })
+    }
+
+    const fn pixels(window: &Window, [lines, out_step]: [usize; 2]) -> Self {
+        let line_step = window.spec.stride[1] * window.map.stride_w;
+        Self { lines, line_step, results: window.map.c, out_step, apart: Apart::One }
+    }
+}
+
+/// Runs the kernel of the instruction set, if there is one and there are taps.
 #[inline(always)]
-fn pixel(
+fn lines(
     join: Join,
     level: Level,
     window: &Window,
     x: &[f32],
     [rows, columns]: [Taps; 2],
     counted: usize,
-    apart: Apart,
-    lines: usize,
+    alike: Alike,
     out: &mut [f32],
 ) -> bool {
     let map = window.map;
@@ -74,14 +104,13 @@ fn pixel(
     if rows.count == 0 || columns.count == 0 || level.isa() == Isa::Scalar {
         return false;
     }
+    let Alike { lines, line_step, results, out_step, apart } = alike;
     let first = rows.first * map.stride_h + columns.first * map.stride_w;
     let last = first + (rows.count - 1) * steps[0] + (columns.count - 1) * steps[1];
-    let results = out.len() / lines;
     let reach = match apart {
         Apart::One => results,
         Apart::Two => (2 * results).saturating_sub(1),
     };
-    let line_step = window.spec.stride[0] * map.stride_h;
     assert!(last + (lines - 1) * line_step + reach <= x.len(), "the map was checked");
     let region = Region {
         input: x.as_ptr().wrapping_add(first),
@@ -91,9 +120,11 @@ fn pixel(
         apart,
         lines,
         line_step,
+        results,
+        out_step,
     };
-    // SAFETY: the first channels of all taps lie inside of the slice, as was just seen of the last one; the level vouches for
-    // the instruction set.
+    // SAFETY: what all lines read lies inside of the slice, as was just seen of the last tap; the level vouches for the instruction
+    // set.
     unsafe {
         match level.isa() {
             #[cfg(target_arch = "x86_64")]
@@ -161,17 +192,18 @@ impl<const NAN_WINS: bool> Reduce for MaxFloat<NAN_WINS> {
         sum
     }
     #[inline(always)]
-    fn pixel(
+    fn pixels(
         &self,
         level: Level,
         window: &Window,
         x: &[f32],
         taps: [Taps; 2],
         counted: usize,
+        pixels: [usize; 2],
         out: &mut [f32],
     ) -> bool {
         let join = if NAN_WINS { Join::MaxOrNan } else { Join::Max };
-        pixel(join, level, window, x, taps, counted, Apart::One, 1, out)
+        lines(join, level, window, x, taps, counted, Alike::pixels(window, pixels), out)
     }
     #[inline(always)]
     fn add_rows(&self, level: Level, x: &[f32], _columns: usize, sum: f32) -> f32 {
@@ -203,16 +235,12 @@ impl<const NAN_WINS: bool> Reduce for MaxFloat<NAN_WINS> {
         x: &[f32],
         taps: [Taps; 2],
         counted: usize,
-        lines: usize,
+        rows: usize,
         out: &mut [f32],
     ) -> bool {
         let join = if NAN_WINS { Join::MaxOrNan } else { Join::Max };
-        let apart = match window.spec.stride[1] {
-            1 => Apart::One,
-            2 => Apart::Two,
-            _ => return false,
-        };
-        pixel(join, level, window, x, taps, counted, apart, lines, out)
+        Alike::rows(window, rows, out.len() / rows)
+            .is_some_and(|alike| lines(join, level, window, x, taps, counted, alike, out))
     }
 }
 
@@ -290,17 +318,18 @@ impl<const BY_ROWS: bool> Reduce for MeanFloat<BY_ROWS> {
         if taps == 0 { 0.0 } else { sum / taps as f32 }
     }
     #[inline(always)]
-    fn pixel(
+    fn pixels(
         &self,
         level: Level,
         window: &Window,
         x: &[f32],
         taps: [Taps; 2],
         counted: usize,
+        pixels: [usize; 2],
         out: &mut [f32],
     ) -> bool {
         let join = if BY_ROWS { Join::MeanByRows } else { Join::Mean };
-        pixel(join, level, window, x, taps, counted, Apart::One, 1, out)
+        lines(join, level, window, x, taps, counted, Alike::pixels(window, pixels), out)
     }
     #[inline(always)]
     fn add_rows(&self, level: Level, x: &[f32], columns: usize, sum: f32) -> f32 {
@@ -347,16 +376,12 @@ impl<const BY_ROWS: bool> Reduce for MeanFloat<BY_ROWS> {
         x: &[f32],
         taps: [Taps; 2],
         counted: usize,
-        lines: usize,
+        rows: usize,
         out: &mut [f32],
     ) -> bool {
         let join = if BY_ROWS { Join::MeanByRows } else { Join::Mean };
-        let apart = match window.spec.stride[1] {
-            1 => Apart::One,
-            2 => Apart::Two,
-            _ => return false,
-        };
-        pixel(join, level, window, x, taps, counted, apart, lines, out)
+        Alike::rows(window, rows, out.len() / rows)
+            .is_some_and(|alike| lines(join, level, window, x, taps, counted, alike, out))
     }
 }
 

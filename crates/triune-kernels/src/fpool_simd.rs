@@ -36,7 +36,7 @@ macro_rules! pool {
      $add:path, $div:path, $max:path, $or_nan:expr, $mask:path, $masked_load:expr, $masked_store:path,
      $pairs:path, $first_pairs:path) => {
         /// # Safety
-        /// The region's taps can be read for as many channels as a line of `out` has, on a machine with the features.
+        /// The region's taps can be read for its results, on a machine with the features.
         #[target_feature(enable = $features)]
         pub(crate) unsafe fn $name(join: Join, region: &Region, out: &mut [f32]) {
             // SAFETY: passed on.
@@ -58,11 +58,33 @@ macro_rules! pool {
         /// As the caller's.
         #[target_feature(enable = $features)]
         unsafe fn $channels<const JOIN: u8, const APART: usize>(region: &Region, out: &mut [f32]) {
-            let mut input = region.input;
-            for out in out.chunks_exact_mut((out.len() / region.lines).max(1)) {
+            let (width, mut line) = (region.results, 0);
+            // Of short lines several, so that as many sums are on their way as of a long one.
+            let vectors = width.div_ceil($lanes);
+            if vectors <= 2 {
+                let lines = 8 / vectors;
+                let channel = |vector: usize| (vector % vectors * $lanes).min(width.saturating_sub($lanes));
+                let from = std::array::from_fn(|v| v / vectors * region.line_step + channel(v) * APART);
+                let to = std::array::from_fn(|vector| vector / vectors * region.out_step + channel(vector));
+                while line + lines <= region.lines {
+                    let input = region.input.wrapping_add(line * region.line_step);
+                    let out = &mut out[line * region.out_step..][..(lines - 1) * region.out_step + width];
+                    // SAFETY: passed on, of lines that there are.
+                    unsafe {
+                        if width < $lanes {
+                            $kernel::<JOIN, APART, 8, true>(region, input, from, to, width, out);
+                        } else {
+                            $kernel::<JOIN, APART, 8, false>(region, input, from, to, width, out);
+                        }
+                    }
+                    line += lines;
+                }
+            }
+            for line in line..region.lines {
+                let input = region.input.wrapping_add(line * region.line_step);
+                let out = &mut out[line * region.out_step..][..width];
                 // SAFETY: passed on.
                 unsafe { $line::<JOIN, APART>(region, input, out) };
-                input = input.wrapping_add(region.line_step);
             }
         }
 
@@ -75,46 +97,61 @@ macro_rules! pool {
             input: *const f32,
             out: &mut [f32],
         ) {
-            let mut channel = 0;
-            // SAFETY: passed on; channels are in range, or masked.
+            let (len, mut channel) = (out.len(), 0);
+            // SAFETY: passed on; channels are in range, or masked. What reaches beyond the last channel begins before it instead,
+            // and makes the same results once more.
             unsafe {
-                while channel + 8 * $lanes <= out.len() {
-                    $kernel::<JOIN, APART, 8, false>(region, input, channel, out);
+                if len < $lanes {
+                    return $kernel::<JOIN, APART, 1, true>(region, input, [0], [0], len, out);
+                }
+                macro_rules! vectors {
+                    ($count:literal) => {{
+                        let to: [usize; $count] =
+                            std::array::from_fn(|vector| (channel + vector * $lanes).min(len - $lanes));
+                        $kernel::<JOIN, APART, $count, false>(
+                            region,
+                            input,
+                            to.map(|at| at * APART),
+                            to,
+                            len,
+                            out,
+                        );
+                    }};
+                }
+                while channel + 8 * $lanes <= len {
+                    vectors!(8);
                     channel += 8 * $lanes;
                 }
-                if channel + 4 * $lanes <= out.len() {
-                    $kernel::<JOIN, APART, 4, false>(region, input, channel, out);
+                if channel + 4 * $lanes <= len {
+                    vectors!(4);
                     channel += 4 * $lanes;
                 }
-                if out.len() < $lanes {
-                    return $kernel::<JOIN, APART, 1, true>(region, input, channel, out);
-                }
-                match (out.len() - channel).div_ceil($lanes) {
+                match (len - channel).div_ceil($lanes) {
                     0 => {}
-                    1 => $kernel::<JOIN, APART, 1, false>(region, input, out.len() - $lanes, out),
-                    2 => $kernel::<JOIN, APART, 2, false>(region, input, channel, out),
-                    3 => $kernel::<JOIN, APART, 3, false>(region, input, channel, out),
-                    _ => $kernel::<JOIN, APART, 4, false>(region, input, channel, out),
+                    1 => vectors!(1),
+                    2 => vectors!(2),
+                    3 => vectors!(3),
+                    _ => vectors!(4),
                 }
             }
         }
 
-        /// `VECTORS` vectors from `channel` on, the only one masked if it is the `LAST`. What reaches beyond the last channel begins
-        /// before it instead, and makes the same results once more.
+        /// `VECTORS` vectors of results: the first tap of each lies `from` floats behind `input`, and it goes `to` floats behind the
+        /// beginning of `out`. If they are the `LAST`, no more than `width` of their lanes count.
         ///
         /// # Safety
-        /// As the caller's; the channels exist, but for those that are masked.
+        /// As the caller's; taps and results lie where they may be read and written, but for lanes that are masked.
         #[inline]
         #[target_feature(enable = $features)]
         unsafe fn $kernel<const JOIN: u8, const APART: usize, const VECTORS: usize, const LAST: bool>(
             region: &Region,
             input: *const f32,
-            channel: usize,
+            from: [usize; VECTORS],
+            to: [usize; VECTORS],
+            width: usize,
             out: &mut [f32],
         ) {
-            let mask = $mask(out.len() - channel);
-            let last = if LAST { channel } else { out.len() - $lanes };
-            let at: [usize; VECTORS] = std::array::from_fn(|vector| (channel + vector * $lanes).min(last));
+            let mask = $mask(width);
             let largest = JOIN == MAX || JOIN == MAX_OR_NAN;
             let mut sums = [$splat(if largest { f32::NEG_INFINITY } else { 0.0 }); VECTORS];
             let mut line = input;
@@ -123,14 +160,14 @@ macro_rules! pool {
                 let mut x = line;
                 for _ in 0..region.taps[1] {
                     for (vector, row) in row.iter_mut().enumerate() {
-                        let x = x.wrapping_add(at[vector] * APART);
+                        let x = x.wrapping_add(from[vector]);
                         // SAFETY: channels of a tap, as the caller promised.
                         let x = unsafe {
                             match (APART, LAST) {
                                 (1, false) => $load(x),
                                 (1, true) => $masked_load(x, mask),
                                 (_, false) => $pairs(x),
-                                (_, true) => $first_pairs(x, out.len() - channel),
+                                (_, true) => $first_pairs(x, width),
                             }
                         };
                         // The second operand stays where the first is NaN or equal.
@@ -150,7 +187,7 @@ macro_rules! pool {
             let counted = $splat(region.counted);
             for (vector, sum) in sums.into_iter().enumerate() {
                 let y = if largest { sum } else { $div(sum, counted) };
-                let output = out.as_mut_ptr().wrapping_add(at[vector]);
+                let output = out.as_mut_ptr().wrapping_add(to[vector]);
                 // SAFETY: channels of the result; masked lanes are not touched.
                 unsafe {
                     if LAST {

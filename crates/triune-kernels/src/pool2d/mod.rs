@@ -155,15 +155,17 @@ pub(crate) trait Reduce: Copy {
     fn add(&self, sum: Self::Sum, x: Self::In) -> Self::Sum;
     fn join(&self, sum: Self::Sum, row: Self::Sum) -> Self::Sum;
     fn finish(&self, sum: Self::Sum, taps: usize) -> Self::Out;
-    /// All channels of one result by a kernel of the reduction's own, if the machine has one; says whether it has run.
+    /// All channels of some neighbouring results by a kernel of the reduction's own, if the machine has one; says whether it has
+    /// run. `taps` are those of the first, whose `pixels` are so many, and so many elements apart.
     #[inline(always)]
-    fn pixel(
+    fn pixels(
         &self,
         _level: Level,
         _window: &Window,
         _x: &[Self::In],
         _taps: [Taps; 2],
         _counted: usize,
+        _pixels: [usize; 2],
         _out: &mut [Self::Out],
     ) -> bool {
         false
@@ -290,7 +292,7 @@ fn result<R: Reduce>(
     let taps = window.taps(1, map.w, ow);
     let counted = window.counted::<R>(rows, taps);
     let rows = if taps.count == 0 { Taps { count: 0, ..rows } } else { rows };
-    if !long && reduce.pixel(machine, window, x, [rows, taps], counted, out) {
+    if !long && reduce.pixels(machine, window, x, [rows, taps], counted, [1, map.c], out) {
         return;
     }
     let mut c = 0;
@@ -323,8 +325,17 @@ multiversion! {
         let rows = window.taps(0, map.h, oh);
         let window_taps = window.spec.kernel[0].saturating_mul(window.spec.kernel[1]);
         let long = window_taps > SPAN / 64;
+        let inside = window.inside(1, map.w, columns);
         for part in spans(columns, window_taps.saturating_mul(map.c)) {
-            for ow in part {
+            // Those that are not cut, all at once.
+            let whole = part.start.max(inside.start)..part.end.min(inside.end);
+            let made = !long && whole.len() > 1 && {
+                let taps = [rows, window.taps(1, map.w, whole.start)];
+                let counted = window.counted::<R>(taps[0], taps[1]);
+                let out = &mut out[whole.start * stride..];
+                reduce.pixels(machine, window, x, taps, counted, [whole.len(), stride], out)
+            };
+            for ow in part.filter(|ow| !made || !whole.contains(ow)) {
                 result(machine, reduce, window, x, rows, ow, long, &mut out[ow * stride..][..map.c]);
             }
         }

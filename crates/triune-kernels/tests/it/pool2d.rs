@@ -43,7 +43,7 @@ fn cases() -> Vec<Case> {
         PoolKind::Average { count_include_pad: true },
     ];
     let mut cases = Vec::new();
-    for round in 0..60 {
+    for round in 0..99 {
         let kernel = [random.between(1, 4), random.between(1, 4)];
         let spec = PoolSpec {
             kernel,
@@ -52,12 +52,13 @@ fn cases() -> Vec<Case> {
             pad: [random.below(3), random.below(3), random.below(3), random.below(3)],
             kind: kinds[round % 3],
         };
-        let size = [random.between(1, 9), random.between(1, 9)];
+        // Rows long enough for several pixels at a time, too.
+        let size = [random.between(1, 9), random.between(1, if round % 4 == 0 { 40 } else { 9 })];
         let extent = |axis: usize| {
             // As many windows as start inside of the padded input: more than without partial windows.
             (size[axis] + spec.pad[axis] + spec.pad[axis + 2]).div_ceil(spec.stride[axis])
         };
-        let c = [1, 3, 4, 19, 64, 87, 210][round / 3 % 7];
+        let c = [1, 3, 4, 19, 64, 87, 210, 8, 16, 32, 24][round / 3 % 11];
         let gaps = [[0, 0, 0], [2, 1, 3]][round % 2];
         let in_map = gapped(2, size, c, gaps);
         let out_map = gapped(2, [extent(0), extent(1)], c, [gaps[2], gaps[0], gaps[1]]);
