@@ -6,6 +6,7 @@
 
 pub(super) mod composite;
 mod extreme;
+mod maker;
 pub(super) mod movement;
 mod operator;
 pub(super) mod pattern;
