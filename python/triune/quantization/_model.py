@@ -100,6 +100,7 @@ _COMPUTED = {
     "PRelu",
     "RMSNormalization",
     "ReduceMean",
+    "ReduceSum",
     "Selu",
     "Sigmoid",
     # What onnxruntime calls RMSNormalization in operator sets before 23, in ONNX's own domain.

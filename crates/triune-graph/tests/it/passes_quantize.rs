@@ -525,13 +525,13 @@ fn limits_behind_what_others_read_stay() {
     assert_eq!(count(&quantized, |op| matches!(op, Op::Unary(Unary { kind: UnaryKind::Relu }))), 1);
 }
 
-/// Means and maxima over any axes are pools over integers, beside the mean of the elements themselves.
+/// Means, sums and maxima over any axes are pools over integers, beside the mean of the elements themselves.
 #[test]
 fn reductions_over_any_axes_are_pools() {
     for (at, axes) in
         [vec![1], vec![2], vec![0], vec![1, 2], vec![0, 2], vec![0, 1, 2]].into_iter().enumerate()
     {
-        for kind in [ReduceKind::Mean, ReduceKind::Max] {
+        for kind in [ReduceKind::Mean, ReduceKind::Sum, ReduceKind::Max] {
             for keep_dims in [false, true] {
                 let numbers = &mut Numbers::new(50 + at as u64);
                 let out = numbers.params(DType::I8, 2.0);

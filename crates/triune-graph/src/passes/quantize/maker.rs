@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use smallvec::smallvec;
 use triune_tensor::{DType, Shape};
 
 use super::super::rewrite::Rewriter;
@@ -55,6 +56,22 @@ impl<'m, 'r> Maker<'m, 'r> {
     pub(super) fn finish(self, op: Op, inputs: Vec<Option<ValueId>>, to: ValueId) {
         let node = Node { origin: self.origin, ..Node::new(self.name, op, inputs, vec![Some(to)]) };
         self.rewriter.replace(self.index, node);
+    }
+
+    /// A dequantized value times a factor above 0: its integers, on another scale.
+    pub(super) fn scaled(&mut self, from: ValueId, factor: f32, extents: &[usize]) -> Option<ValueId> {
+        let (_, maker) = self.rewriter.producer(from)?;
+        let mut own = maker.clone();
+        let scale = self.rewriter.value(own.inputs.get(1).copied()??).constant.as_ref()?;
+        let scaled = scale.scalar_f32()? * factor;
+        let scale = Constant::from_f32(scale.shape(), &[scaled]).filter(|_| scaled.is_finite())?;
+        let id = self.rewriter.add_value(Value::named(format!("{}.scale", self.stem)));
+        self.rewriter.set_constant(id, scale);
+        let to = self.value("scaled", extents);
+        own.inputs[1] = Some(id);
+        own.outputs = smallvec![Some(to)];
+        self.rewriter.add_node(own, self.index);
+        Some(to)
     }
 
     /// The same elements under other extents.

@@ -1,4 +1,4 @@
-//! Means and maxima over any axes between quantizers, and global pools of what is no image: their elements move to where a global
+//! Means, sums and maxima over any axes between quantizers, and global pools of what is no image: their elements move to where a global
 //! pool sees them.
 
 use super::{
@@ -14,14 +14,19 @@ use crate::{
 /// Makes a global pool of an image of the reduction at `index`: (N, …) with the axes that stay before those that go, as (N, C, H, 1).
 pub(super) fn as_pool(rewriter: &mut Rewriter<'_>, index: usize) {
     let Some(found) = Found::of(rewriter, index) else { return };
-    let Found { pool, input, output, shape, gone } = found;
+    let Found { pool, sums, input, output, shape, gone } = found;
     let kept: Vec<usize> = (0..shape.len()).filter(|&axis| !gone[axis]).collect();
     let perm: Vec<usize> = kept.iter().copied().chain((0..shape.len()).filter(|&axis| gone[axis])).collect();
     let images = if gone[0] { 1 } else { shape[0] };
     let channels = kept.iter().filter(|&&axis| axis > 0).map(|&axis| shape[axis]).product::<usize>();
-    let elements = gone.iter().zip(&shape).filter(|(gone, _)| **gone).map(|(_, &extent)| extent).product();
+    let elements: usize =
+        gone.iter().zip(&shape).filter(|(gone, _)| **gone).map(|(_, &extent)| extent).product();
     let mut make = Maker::new(rewriter, index, output);
     let mut at = input;
+    if sums {
+        let Some(scaled) = make.scaled(input, elements as f32, &shape) else { return };
+        at = scaled;
+    }
     if !perm.iter().enumerate().all(|(place, &axis)| place == axis) {
         let extents = perm.iter().map(|&axis| shape[axis]).collect::<Vec<_>>();
         at = make.transposed(at, "moved", &perm, &extents);
@@ -36,6 +41,8 @@ pub(super) fn as_pool(rewriter: &mut Rewriter<'_>, index: usize) {
 
 struct Found {
     pool: GlobalPool,
+    /// Whether it is a mean times the number of elements.
+    sums: bool,
     input: ValueId,
     output: ValueId,
     shape: Vec<usize>,
@@ -67,14 +74,15 @@ impl Found {
         let fits = |(at, node): (usize, &Node)| quantizer(rewriter, at).is_some() || moves(&node.op);
         let quantized = rewriter.is_private(output) && readers.all(fits);
         let fits = some && whole && quantized && from.is_byte();
-        fits.then_some(Self { pool, input, output, shape, gone })
+        let sums = matches!(&node.op, Op::Reduce(op) if op.kind == ReduceKind::Sum);
+        fits.then_some(Self { pool, sums, input, output, shape, gone })
     }
 }
 
 fn of_reduction(kind: ReduceKind) -> Option<GlobalPool> {
     match kind {
-        ReduceKind::Mean => Some(GlobalPool::AVERAGE),
+        ReduceKind::Mean | ReduceKind::Sum => Some(GlobalPool::AVERAGE),
         ReduceKind::Max => Some(GlobalPool::MAX),
-        ReduceKind::Sum | ReduceKind::SumSquare | ReduceKind::Product | ReduceKind::Min => None,
+        ReduceKind::SumSquare | ReduceKind::Product | ReduceKind::Min => None,
     }
 }
