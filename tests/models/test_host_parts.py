@@ -125,7 +125,9 @@ def test_reasons_speak_of_the_models_nodes(tmp_path: Path) -> None:
     assert (rows["l"].op, rows["l"].reason) == ("LSTM", "the device has no LSTM, and it computes on float32")
     assert rows["l"].macs > 0
     assert (rows["u"].op, rows["u"].macs) == ("Resize", 0)
-    assert rows["u"].reason.startswith("it computes on float32, as what it makes is not quantized for all who read it: ")
+    assert rows["u"].reason.startswith(
+        "it computes on float32, as what it makes is not quantized for all who read it: "
+    )
 
 
 def test_reasons_say_which_side_is_not_quantized(tmp_path: Path) -> None:

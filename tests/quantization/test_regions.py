@@ -17,6 +17,7 @@ from quantization_networks import DETECTORS, SIZE, Builder, samples, segmenter, 
 import triune
 from triune import errors
 from triune.cli import main
+from triune.quantization._products import write_products
 
 Make = Callable[[Path], Path]
 
@@ -386,6 +387,84 @@ def test_pools_over_all_of_a_sequence(tmp_path: Path, head: str) -> None:
     expected = onnxruntime.InferenceSession(result.path).run(None, sample)[0]
     np.testing.assert_array_equal(triune.Session(result.path).run(sample)[0], expected)
     assert triune.compile(result.path, output=tmp_path / "package").report.host.operators == 0
+
+
+@pytest.mark.parametrize("axes", [[1], [2, 3], [3]])
+def test_a_sum_over_axes_is_an_integer_operator(tmp_path: Path, axes: list[int]) -> None:
+    """As split attention has it in the middle of a network."""
+    b = Builder(14)
+    y = b.node("ReduceSum", b.conv("image", 8), b.constant(axes, np.int64), keepdims=1)
+    y = b.node("Mul", y, b.conv("image", 8))
+    b.channels[y] = 8
+    model = b.save(tmp_path / "float.onnx", y=b.conv(y, 4))
+    result = triune.quantize(model, calibration=samples(8), output=tmp_path / "q.onnx")
+    assert not result.kept_float
+    assert result.checks[0].sqnr > 20
+    assert triune.compile(result.path, output=tmp_path / "package").report.host.operators == 0
+    (sample,) = samples(1, seed=9)
+    np.testing.assert_array_equal(on_device(tmp_path / "package", sample), triune.Session(result.path).run(sample)[0])
+
+
+EINSUMS = {
+    "btc,cd->btd": ["MatMul"],
+    "cd,btc->btd": ["MatMul"],
+    "btgi,gih->btgh": ["Transpose", "Reshape", "MatMul", "Reshape", "Transpose"],
+    "btgi,gih->gbth": ["Transpose", "Reshape", "MatMul", "Reshape"],
+    "btghi,gihj->bthgj": ["Transpose", "Reshape", "MatMul", "Reshape", "Transpose"],
+    "bchw,oc->bohw": ["Conv"],
+    "bct,oc->bot": ["Conv"],
+    "btc,chd->bthd": ["MatMul", "Reshape"],
+    "bthd,hdc->btc": ["Reshape", "MatMul"],
+    "btc,c->bt": ["MatMul", "Reshape"],
+    "btc,dc->bdt": ["MatMul", "Transpose"],
+    "btc,c->btc": ["Einsum"],
+    "btc,dc->btdc": ["Einsum"],
+    "btt,tc->bc": ["Einsum"],
+}
+
+
+@pytest.mark.parametrize("equation", EINSUMS)
+@pytest.mark.parametrize("batch", [2, "n"])
+def test_an_einsum_with_constant_weights_is_a_product(equation: str, batch: int | str) -> None:
+    random, extents = np.random.default_rng(3), dict(zip("bcdghijotw", (2, 8, 6, 3, 4, 5, 7, 9, 10, 11), strict=True))
+    terms, _, result = equation.partition("->")
+    labels = terms.split(",")
+    which = 0 if equation.startswith("cd") else 1
+    arrays = [random.standard_normal([extents[label] for label in each], np.float32) for each in labels]
+    names = ["w", "x"] if which == 0 else ["x", "w"]
+
+    def info(name: str, each: str) -> Any:
+        shape = [batch if label == "b" else extents[label] for label in each]
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+    graph = helper.make_graph(
+        [helper.make_node("Einsum", names, ["y"], "e", equation=equation)],
+        "net",
+        [info("x", labels[1 - which])],
+        [info("y", result)],
+        [numpy_helper.from_array(arrays[which], "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    feeds = {"x": arrays[1 - which]}
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)
+    write_products(model)
+    onnx.checker.check_model(model, full_check=True)
+    assert [node.op_type for node in model.graph.node] == EINSUMS[equation]
+    (found,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_grouped_weights_of_an_einsum_are_on_the_device(tmp_path: Path) -> None:
+    """As speech enhancers have their linear layers."""
+    b = Builder(15)
+    x = b.node("Transpose", b.act(b.conv("image", 8), "relu"), perm=[0, 2, 3, 1])
+    x = b.node("Reshape", x, b.constant([1, SIZE, SIZE * 4, 2], np.int64))
+    y = b.node("Einsum", x, b.constant(b.random.normal(0, 1, (SIZE * 4, 2, 3))), equation="btgi,gih->btgh")
+    result = triune.quantize(b.save(tmp_path / "float.onnx", y=y), calibration=samples(8), output=tmp_path / "q.onnx")
+    assert triune.compile(result.path, output=tmp_path / "package").report.share == 1
+    (sample,) = samples(1, seed=9)
+    expected = onnxruntime.InferenceSession(result.path).run(None, sample)[0]
+    np.testing.assert_array_equal(triune.Session(result.path).run(sample)[0], expected)
 
 
 def test_a_product_with_a_trained_vector_is_one_with_a_column(tmp_path: Path) -> None:

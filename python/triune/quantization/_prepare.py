@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from triune.quantization._model import Array, Refused, attribute, extract_outputs, names_read, tensor_names, unused
+from triune.quantization._products import write_products
 from triune.quantization._statistics import session, with_outputs
 
 __all__ = ["prepare"]
@@ -82,7 +83,7 @@ def prepare(source: Path, scratch: Path, outputs: Sequence[str] = ()) -> Any:
     _find_types(prepared)
     _fold_casts(prepared)
     _plain_gemms(prepared)
-    _plain_products(prepared)
+    write_products(prepared)
     _normalize_rows(prepared)
     names = {node.name for node in prepared.graph.node}
     for index, node in enumerate(prepared.graph.node):
@@ -321,52 +322,6 @@ def _plain_gemms(model: Any) -> None:
             put(node, 1, weight * np.asarray(alpha, weight.dtype))
         for entry in [entry for entry in node.attribute if entry.name in ("alpha", "beta")]:
             node.attribute.remove(entry)
-
-
-def _plain_products(model: Any) -> None:
-    """Write products with a constant vector as ones with a matrix of one column, and convolutions whose weights are computed
-    without a bias, which is added behind: products of two computed values have none.
-    """
-    from onnx import TensorProto, helper, numpy_helper
-
-    graph = model.graph
-    constants = {tensor.name: tensor for tensor in graph.initializer}
-    infos = {value.name: value.type.tensor_type for value in (*graph.value_info, *graph.input, *graph.output)}
-    taken = tensor_names(graph)
-    nodes: list[Any] = []
-
-    def put(values: Array, name: str) -> str:
-        name = unused(name, taken)
-        graph.initializer.append(numpy_helper.from_array(values, name))
-        return name
-
-    for node in graph.node:
-        nodes.append(node)
-        known = infos.get(node.output[0]) if node.output else None
-        if node.domain not in _ONNX or known is None or not known.HasField("shape"):
-            continue
-        weights = constants.get(node.input[1]) if len(node.input) > 1 else None
-        dims, result = [dim.dim_value or None for dim in known.shape.dim], node.output[0]
-        if node.op_type == "MatMul" and weights is not None and len(weights.dims) == 1 and dims:
-            values = numpy_helper.to_array(weights)
-            node.input[1] = put(values[:, None], f"{weights.name}_column")
-            shape, last = [*dims, 1], put(np.array([-1]), f"{result}_axes")
-            behind = ("Squeeze", last)
-        elif node.op_type == "Conv" and weights is None and len(node.input) > 2 and node.input[2] in constants:
-            values = numpy_helper.to_array(constants[node.input[2]])
-            shape, addend = dims, values.reshape(-1, *[1] * (len(dims) - 2))
-            del node.input[2]
-            behind = ("Add", put(addend, f"{result}_addend"))
-        else:
-            continue
-        node.output[0] = unused(f"{result}_product", taken)
-        graph.value_info.append(helper.make_tensor_value_info(node.output[0], TensorProto.FLOAT, shape))
-        nodes.append(helper.make_node(behind[0], [node.output[0], behind[1]], [result]))
-    del graph.node[:]
-    graph.node.extend(nodes)
-    read = {name for node in nodes for name in names_read(node)} | {value.name for value in graph.output}
-    for tensor in [tensor for tensor in graph.initializer if tensor.name not in read]:
-        graph.initializer.remove(tensor)
 
 
 def _normalize_rows(model: Any) -> None:
