@@ -126,7 +126,7 @@ fn against_device(
     is_kept.then(|| "what it gives or takes has no tensor in the model that could cross".into())
 }
 
-impl<'g> Ends<'g> {
+impl Ends<'_> {
     /// What has an operator of the model compute on reals, and what can be done, as the rest of a sentence.
     fn why_reals(&mut self, index: usize) -> &'static str {
         let Some(origin) = &self.graph.nodes[index].origin else { return self.why_real(index) };

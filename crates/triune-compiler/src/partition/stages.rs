@@ -14,8 +14,9 @@ use triune_tensor::{DType, QuantParams};
 
 use crate::outline::macs;
 
-/// Most stages of the device. Each but the first costs a call and the transfer of what crosses.
-pub const MOST_STAGES: usize = 16;
+/// Most stages of the device. Each but the first costs a call and the transfer of what crosses. Networks with a step of the host in
+/// each of their blocks have forty and more.
+pub const MOST_STAGES: usize = 64;
 
 /// A stage of the device beside the largest has at least this many multiply-accumulates, and one in so many of all; else its
 /// operators stay on the host, which has computed them by the time that they would have crossed.
