@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from quantization_networks import DETECTORS, SIZE, Builder, samples, segmenter, yolov8_like, yolox_like
@@ -16,6 +17,7 @@ from quantization_networks import DETECTORS, SIZE, Builder, samples, segmenter, 
 import triune
 from triune import errors
 from triune.cli import main
+from triune.quantization._products import write_products
 
 Make = Callable[[Path], Path]
 
@@ -25,6 +27,15 @@ def run(model: Path, count: int = 4) -> list[dict[str, Any]]:
     session = triune.Session(model)
     names = [info.name for info in session.outputs]
     return [dict(zip(names, session.run(sample), strict=True)) for sample in samples(count, seed=9)]
+
+
+def on_device(package: Path, sample: dict[str, Any]) -> Any:
+    """Return what a package makes of an image."""
+    files = [package.with_suffix(f".{end}.npz") for end in ("in", "out")]
+    np.savez(files[0], **sample)
+    assert main(["run", str(package), "--input", str(files[0]), "--output", str(files[1])]) == 0
+    with np.load(files[1]) as made:
+        return next(iter(made.values()))
 
 
 def kinds(model: Path, *, quantized: bool) -> set[str]:
@@ -312,17 +323,162 @@ def test_normalizations_with_factors_of_channels(tmp_path: Path, axes: list[int]
     assert package.report.host.operators == 0
 
 
-def test_a_convolution_with_computed_weights_stays_in_float(tmp_path: Path) -> None:
-    """As trackers have it: a template's features are the weights. What it reads keeps its channels as they are."""
-    b = Builder(10)
+def _correlated(b: Builder, form: str) -> str:
+    """Return what a network makes by convolutions whose weights it computes."""
     x = b.act(b.conv("image", 8, spread=4), "relu")
-    weights = b.node("Reshape", b.node("GlobalAveragePool", b.conv("image", 24)), b.constant([3, 8, 1, 1], np.int64))
-    y = b.node("Conv", x, weights, name="match")
-    b.channels[y] = 3
+    if form == "dynamic":
+        # The mean of the image mixes experts.
+        share = b.node("Sigmoid", b.node("Flatten", b.node("GlobalAveragePool", x)))
+        mixed = b.node("MatMul", share, b.constant(b.random.normal(0, 0.2, (8, 6 * 8 * 9))))
+        weights = b.node("Reshape", mixed, b.constant([6, 8, 3, 3], np.int64))
+        bias = b.constant(b.random.normal(0, 0.5, 6))
+        y = b.node("Conv", x, weights, bias, name="match", pads=[1] * 4, strides=[2, 2])
+        y, channels = b.node("Relu", y), 6
+    elif form == "template":
+        template = b.conv("image", 8, stride=4)
+        y, channels = b.node("Conv", x, template, name="match"), 1
+    else:
+        kernel = b.node("MaxPool", b.conv("image", 8), kernel_shape=[4, 4], strides=[4, 4])
+        shape = b.constant([8, 1, SIZE // 4, SIZE // 4], np.int64)
+        y, channels = b.node("Conv", x, b.node("Reshape", kernel, shape), name="match", group=8), 8
+    b.channels[y] = channels
+    return str(y)
+
+
+@pytest.mark.parametrize("form", ["dynamic", "template", "by channels"])
+def test_a_convolution_with_computed_weights_is_a_product(tmp_path: Path, form: str) -> None:
+    """As trackers and mixtures of experts have it: integers on the device, those that onnxruntime makes of them."""
+    b = Builder(10)
+    model = b.save(tmp_path / "float.onnx", y=b.conv(_correlated(b, form), 4))
+    result = triune.quantize(model, calibration=samples(8), output=tmp_path / "q.onnx")
+    assert not result.kept_float
+    assert result.checks[0].sqnr > 25
+    (sample,) = samples(1, seed=9)
+    expected = onnxruntime.InferenceSession(result.path).run(None, sample)[0]
+    np.testing.assert_array_equal(triune.Session(result.path).run(sample)[0], expected)
+    for target in ("metis", "zg330"):
+        package = triune.compile(result.path, target=target, output=tmp_path / target)
+        assert package.report.host.operators == 0
+        np.testing.assert_array_equal(on_device(tmp_path / target, sample), expected)
+    triune.compile(result.path, target="zg330", format="icraft", output=tmp_path / "icraft")
+
+
+def test_a_convolution_with_computed_weights_that_stays_in_float_is_one_operator(tmp_path: Path) -> None:
+    b = Builder(10)
+    model = b.save(tmp_path / "float.onnx", y=b.conv(_correlated(b, "by channels"), 4))
+    result = triune.quantize(model, calibration=samples(8), output=tmp_path / "q.onnx", act="u8", float_from=["match"])
+    assert result.kept_float["match"] == "asked for"
+    stayed = triune.compile(result.path, target="metis", output=tmp_path / "package").report.stayed
+    assert [operator.op for operator in stayed if operator.node == "match"] == ["Conv"]
+    assert all("match" not in operator.node or operator.node == "match" for operator in stayed)
+    with pytest.raises(errors.UnsupportedError, match=r"'match'.*computed.*--outputs.*--format package"):
+        triune.compile(result.path, target="zg330", format="icraft", output=tmp_path / "icraft")
+
+
+@pytest.mark.parametrize("head", ["GlobalAveragePool", "GlobalMaxPool", "ReduceMean"])
+def test_pools_over_all_of_a_sequence(tmp_path: Path, head: str) -> None:
+    """The classifier behind is on the device, too."""
+    b = Builder(12)
+    x = b.node("Reshape", b.conv("image", 8), b.constant([0, 8, -1], np.int64))
+    y = b.node(head, x, **({"axes": [2]} if head == "ReduceMean" else {}))
+    y = b.node("Gemm", b.node("Flatten", y), b.constant(b.random.normal(0, 1, (8, 4))))
+    result = triune.quantize(b.save(tmp_path / "float.onnx", y=y), calibration=samples(8), output=tmp_path / "q.onnx")
+    (sample,) = samples(1, seed=9)
+    expected = onnxruntime.InferenceSession(result.path).run(None, sample)[0]
+    np.testing.assert_array_equal(triune.Session(result.path).run(sample)[0], expected)
+    assert triune.compile(result.path, output=tmp_path / "package").report.host.operators == 0
+
+
+@pytest.mark.parametrize("axes", [[1], [2, 3], [3]])
+def test_a_sum_over_axes_is_an_integer_operator(tmp_path: Path, axes: list[int]) -> None:
+    """As split attention has it in the middle of a network."""
+    b = Builder(14)
+    y = b.node("ReduceSum", b.conv("image", 8), b.constant(axes, np.int64), keepdims=1)
+    y = b.node("Mul", y, b.conv("image", 8))
+    b.channels[y] = 8
     model = b.save(tmp_path / "float.onnx", y=b.conv(y, 4))
     result = triune.quantize(model, calibration=samples(8), output=tmp_path / "q.onnx")
-    assert result.kept_float["match"] == "has weights that are not constant"
-    assert result.checks[0].sqnr > 25
+    assert not result.kept_float
+    assert result.checks[0].sqnr > 20
+    assert triune.compile(result.path, output=tmp_path / "package").report.host.operators == 0
+    (sample,) = samples(1, seed=9)
+    np.testing.assert_array_equal(on_device(tmp_path / "package", sample), triune.Session(result.path).run(sample)[0])
+
+
+EINSUMS = {
+    "btc,cd->btd": ["MatMul"],
+    "cd,btc->btd": ["MatMul"],
+    "btgi,gih->btgh": ["Transpose", "Reshape", "MatMul", "Reshape", "Transpose"],
+    "btgi,gih->gbth": ["Transpose", "Reshape", "MatMul", "Reshape"],
+    "btghi,gihj->bthgj": ["Transpose", "Reshape", "MatMul", "Reshape", "Transpose"],
+    "bchw,oc->bohw": ["Conv"],
+    "bct,oc->bot": ["Conv"],
+    "btc,chd->bthd": ["MatMul", "Reshape"],
+    "bthd,hdc->btc": ["Reshape", "MatMul"],
+    "btc,c->bt": ["MatMul", "Reshape"],
+    "btc,dc->bdt": ["MatMul", "Transpose"],
+    "btc,c->btc": ["Einsum"],
+    "btc,dc->btdc": ["Einsum"],
+    "btt,tc->bc": ["Einsum"],
+}
+
+
+@pytest.mark.parametrize("equation", EINSUMS)
+@pytest.mark.parametrize("batch", [2, "n"])
+def test_an_einsum_with_constant_weights_is_a_product(equation: str, batch: int | str) -> None:
+    random, extents = np.random.default_rng(3), dict(zip("bcdghijotw", (2, 8, 6, 3, 4, 5, 7, 9, 10, 11), strict=True))
+    terms, _, result = equation.partition("->")
+    labels = terms.split(",")
+    which = 0 if equation.startswith("cd") else 1
+    arrays = [random.standard_normal([extents[label] for label in each], np.float32) for each in labels]
+    names = ["w", "x"] if which == 0 else ["x", "w"]
+
+    def info(name: str, each: str) -> Any:
+        shape = [batch if label == "b" else extents[label] for label in each]
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+    graph = helper.make_graph(
+        [helper.make_node("Einsum", names, ["y"], "e", equation=equation)],
+        "net",
+        [info("x", labels[1 - which])],
+        [info("y", result)],
+        [numpy_helper.from_array(arrays[which], "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    feeds = {"x": arrays[1 - which]}
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)
+    write_products(model)
+    onnx.checker.check_model(model, full_check=True)
+    assert [node.op_type for node in model.graph.node] == EINSUMS[equation]
+    (found,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_grouped_weights_of_an_einsum_are_on_the_device(tmp_path: Path) -> None:
+    """As speech enhancers have their linear layers."""
+    b = Builder(15)
+    x = b.node("Transpose", b.act(b.conv("image", 8), "relu"), perm=[0, 2, 3, 1])
+    x = b.node("Reshape", x, b.constant([1, SIZE, SIZE * 4, 2], np.int64))
+    y = b.node("Einsum", x, b.constant(b.random.normal(0, 1, (SIZE * 4, 2, 3))), equation="btgi,gih->btgh")
+    result = triune.quantize(b.save(tmp_path / "float.onnx", y=y), calibration=samples(8), output=tmp_path / "q.onnx")
+    assert triune.compile(result.path, output=tmp_path / "package").report.share == 1
+    (sample,) = samples(1, seed=9)
+    expected = onnxruntime.InferenceSession(result.path).run(None, sample)[0]
+    np.testing.assert_array_equal(triune.Session(result.path).run(sample)[0], expected)
+
+
+def test_a_product_with_a_trained_vector_is_one_with_a_column(tmp_path: Path) -> None:
+    b = Builder(13)
+    x = b.node("Transpose", b.act(b.conv("image", 8), "relu"), perm=[0, 2, 3, 1])
+    y = b.node("MatMul", x, b.constant(b.random.normal(0, 1, 8).astype(np.float32)))
+    result = triune.quantize(b.save(tmp_path / "float.onnx", y=y), calibration=samples(8), output=tmp_path / "q.onnx")
+    assert not result.kept_float
+    (sample,) = samples(1, seed=9)
+    expected = onnxruntime.InferenceSession(result.path).run(None, sample)[0]
+    found = triune.Session(result.path).run(sample)[0]
+    assert expected.shape == (1, SIZE, SIZE)
+    np.testing.assert_array_equal(found, expected)
+    assert triune.compile(result.path, output=tmp_path / "package").report.share == 1
 
 
 def test_an_einsum_of_two_values_is_a_product(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Re
     }
     drop(whole);
     let mut compiled = compile_static(&split.head, spec, options)?;
-    compiled.postprocess = Some(split.behind(compiled.postprocess)?);
+    compiled.postprocess = Some(split.behind(compiled.postprocess, spec)?);
     compiled.summary.postprocess_nodes += split.nodes();
     compiled.report.host.operators += split.nodes();
     compiled.report.stayed.extend(split.stayed());
@@ -130,6 +130,7 @@ fn compile_static(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) ->
     adapt(&mut image, spec);
     // The host's parts see the whole batch.
     let mut host = bind_batch(model, options.batch)?;
+    adapt(&mut host, spec);
     // Arithmetic on shapes would tie the part behind the core to the model's inputs.
     passes::fold_constants(&mut host)?;
     infer::infer(&mut host)?;

@@ -6,6 +6,7 @@
 
 mod host;
 mod names;
+mod reasons;
 pub(crate) mod report;
 mod signed;
 mod stages;
@@ -18,9 +19,10 @@ use triune_tensor::{DType, QuantParams, text::Name};
 use crate::{Error, Program};
 use host::Cut;
 use names::Names;
+pub use reasons::Reasons;
 use report::Report;
 use signed::{RAW, flipped, signed_border};
-pub use stages::{Crossings, MOST_STAGES, Pause, Reasons, in_order, is_device, put_off, stages};
+pub use stages::{Crossings, MOST_STAGES, Pause, in_order, is_device, put_off, stages};
 
 /// What a partition gives.
 pub struct Core {

@@ -4,9 +4,10 @@
 
 use std::collections::HashSet;
 
+use triune_device::DeviceSpec;
 use triune_graph::{Graph, Node, NodeId, Op, Value, ValueId, format::onnx, ops::Hosted};
 
-use crate::{Error, Stayed};
+use crate::{Error, Stayed, compile::adapt};
 
 /// A model in two.
 pub(crate) struct Split {
@@ -83,7 +84,7 @@ impl Split {
     }
 
     /// The rest behind what the host computes in front of it, as an ONNX file.
-    pub(crate) fn behind(&self, postprocess: Option<Vec<u8>>) -> Result<Vec<u8>, Error> {
+    pub(crate) fn behind(&self, postprocess: Option<Vec<u8>>, spec: &DeviceSpec) -> Result<Vec<u8>, Error> {
         let mut whole = match postprocess {
             // With the numbers that strings have in the rest.
             Some(file) => onnx::read_with(file, self.tail.strings.clone())?,
@@ -91,6 +92,7 @@ impl Split {
                 Graph { name: self.tail.name.clone(), strings: self.tail.strings.clone(), ..Graph::default() }
             }
         };
+        adapt(&mut whole, spec);
         // Either has the model's own names.
         let ids: Vec<ValueId> = self
             .tail

@@ -190,6 +190,12 @@ impl Node {
             None => (&self.name, self.op.name()),
         }
     }
+
+    /// What others that take this one's place come from.
+    pub(crate) fn as_origin(&self) -> Arc<Origin> {
+        let new = || Arc::new(Origin { node: self.name.clone(), op: self.op.name().to_owned() });
+        self.origin.clone().unwrap_or_else(new)
+    }
 }
 
 /// What an operator takes the integers that it reads for, and what the integers that it makes stand for.

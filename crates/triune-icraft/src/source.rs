@@ -65,6 +65,7 @@ impl Source {
             passes::dead_code(&mut graph)?;
             infer::infer(&mut graph)?;
         }
+        passes::spell_out_correlations(&mut graph)?;
         passes::spell_out_vectors(&mut graph)?;
         let integers = constants(&graph);
         passes::fold_dequantize(&mut graph)?;

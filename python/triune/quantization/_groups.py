@@ -6,7 +6,7 @@ eight bits with what they come from; as one operator only its operand and its re
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,9 @@ _SPREADING = {"Expand", "Max", "Min", "Identity"}
 
 _MOST = 24
 """Operators of a group."""
+
+_DEEPEST = 4
+"""Products and quotients of one another, of a normalization."""
 
 _REACH = 20.0
 _STEEPEST = 4.0
@@ -225,7 +228,7 @@ def _scaled_inside(network: Network, sink: int) -> tuple[list[int], Any] | None:
             # What is taken off is no negated mean: that would add it.
             negated = _operand(network, middle, "Neg") if node.op_type == "Add" else None
             axes = _deviation_axes(network, _unscaled(network, factor), x)
-            if axes is None or _mean(network, middle if negated is None else negated.input[0]) != (x, axes):
+            if axes is None or not _is_mean(network, middle if negated is None else negated.input[0], x, axes):
                 continue
             growth = _Growth(network, sink, lambda _: True)
             while growth.source() != x:
@@ -263,10 +266,8 @@ def _unscaled(network: Network, name: str) -> str:
 
 def _deviation_axes(network: Network, inverse: str, source: str) -> list[int] | None:
     """Return the axes whose deviation of `source`, and a number, `inverse` is 1 over."""
-    node = _operand(network, inverse, "Reciprocal", "Div")
-    if node is None or (node.op_type == "Div" and _scalar(network, node.input[0]) != 1):
-        return None
-    found = _spread_of(network, node.input[-1])
+    radicand = _over_root(network, inverse)
+    found = None if radicand is None else _spread_of(network, radicand)
     return found[1] if found is not None and _centred(network, found[0], found[1]) == source else None
 
 
@@ -305,10 +306,20 @@ def _axes(network: Network, node: Any) -> list[int] | None:
     return sorted(int(axis) % rank for axis in axes)
 
 
-def _mean(network: Network, name: str) -> tuple[str, list[int]] | None:
-    node = _operand(network, _same_extents(network, name), "ReduceMean", "GlobalAveragePool")
-    axes = None if node is None else _axes(network, node)
-    return None if node is None or axes is None else (node.input[0], axes)
+def _means(network: Network, name: str) -> Iterator[tuple[str, list[int]]]:
+    """Yield what a tensor is the mean of, and over which axes: at once, and one mean behind the other, the longest last."""
+    gone: list[int] = []
+    while (node := _operand(network, name, "ReduceMean", "GlobalAveragePool")) is not None:
+        axes = _axes(network, node)
+        if axes is None or set(axes) & set(gone):
+            return
+        name, gone = node.input[0], sorted([*gone, *axes])
+        yield name, gone
+
+
+def _is_mean(network: Network, name: str, source: str, axes: list[int]) -> bool:
+    """Return whether a tensor is the mean of `source` over these axes."""
+    return (source, axes) in _means(network, _same_extents(network, name))
 
 
 def _same_extents(network: Network, name: str) -> str:
@@ -321,12 +332,12 @@ def _same_extents(network: Network, name: str) -> str:
     return name
 
 
-def _spread_of(network: Network, root: str) -> tuple[str, list[int]] | None:
-    """Return the difference whose squares' mean, and a number, a tensor is the root of, and the mean's axes."""
-    sqrt = _operand(network, root, "Sqrt")
-    total = None if sqrt is None else _operand(network, sqrt.input[0], "Add")
+def _spread_of(network: Network, radicand: str) -> tuple[str, list[int]] | None:
+    """Return the difference whose squares' mean, and a number, a tensor is, and the mean's axes."""
+    total = _operand(network, radicand, "Add")
     variances = [] if total is None else [name for name in total.input if not network.is_constant(name)]
-    spread = _mean(network, variances[0]) if len(variances) == 1 else None
+    means = list(_means(network, _same_extents(network, variances[0]))) if len(variances) == 1 else []
+    spread = means[-1] if means else None
     square = None if spread is None else _operand(network, spread[0], "Mul", "Pow")
     if spread is None or square is None:
         return None
@@ -340,8 +351,7 @@ def _spread_of(network: Network, root: str) -> tuple[str, list[int]] | None:
 def _centred(network: Network, difference: str, axes: list[int]) -> str | None:
     """Return what a difference is, less its mean over axes that lie side by side."""
     centred = _operand(network, difference, "Sub")
-    middle = None if centred is None else _mean(network, centred.input[1])
-    if centred is None or middle is None or not _beside(axes) or middle != (centred.input[0], axes):
+    if centred is None or not _beside(axes) or not _is_mean(network, centred.input[1], centred.input[0], axes):
         return None
     return str(centred.input[0])
 
@@ -360,19 +370,63 @@ def _beside(axes: list[int]) -> bool:
 
 
 def _over_deviation(network: Network, node: Any) -> list[tuple[str, list[int]]]:
-    """Return what `node` divides by the root of the mean of its own squares, and a number, and that mean's axes."""
-    both = []
-    for difference, other in (tuple(node.input), tuple(reversed(node.input))):
-        root = other
-        if node.op_type == "Mul":
-            inverse = _operand(network, other, "Reciprocal", "Div")
-            if inverse is None or (inverse.op_type == "Div" and _scalar(network, inverse.input[0]) != 1):
-                continue
-            root = inverse.input[-1]
-        found = _spread_of(network, root)
-        if found is not None and found[0] == difference:
+    """Return what `node` divides by the root of the mean of its own squares, and a number, and that mean's axes; it may multiply
+    it by a constant, before or behind.
+    """
+    product, both = node.output[0], []
+    for radicand in _quotient(network, product)[1]:
+        found = _spread_of(network, radicand)
+        factors, radicands = ([], []) if found is None else _quotient(network, product, found[0])
+        if found is None or radicands != [radicand]:
+            continue
+        constants = [name for name in factors if network.is_constant(name)]
+        # Of what is not normalized together each has its own: that is no part of the operator.
+        whole = len(constants) < 2 and all(_is_along(network, name, product, found[1]) for name in constants)
+        if whole and [name for name in factors if name not in constants] == [found[0]]:
             both.append(found)
     return both
+
+
+def _quotient(network: Network, name: str, whole: str = "", depth: int = _DEEPEST) -> tuple[list[str], list[str]]:
+    """Return what a tensor is a product of, and what of the roots are that it is divided by.
+
+    `whole` is a factor, whatever it is made of.
+    """
+    radicand = _over_root(network, name)
+    if radicand is not None:
+        return [], [radicand]
+    node = _operand(network, name, "Mul", "Div") if depth and name != whole else None
+    under = _under_root(network, node.input[1]) if node is not None and node.op_type == "Div" else None
+    if node is None or (node.op_type == "Div" and under is None):
+        return [name], []
+    factors: list[str] = []
+    radicands = [] if under is None else [under]
+    for factor in node.input[:1] if under is not None else node.input:
+        found = _quotient(network, factor, whole, depth - 1)
+        factors += found[0]
+        radicands += found[1]
+    return factors, radicands
+
+
+def _over_root(network: Network, name: str) -> str | None:
+    """Return what a tensor is the inverse of the root of."""
+    node = _operand(network, name, "Reciprocal", "Div", "Pow")
+    if node is None:
+        return None
+    if node.op_type == "Pow":
+        power = _scalar(network, node.input[1])
+        return str(node.input[0]) if power == -0.5 else _under_root(network, node.input[0]) if power == -1 else None
+    if node.op_type == "Div" and _scalar(network, node.input[0]) != 1:
+        return None
+    return _under_root(network, node.input[-1])
+
+
+def _under_root(network: Network, name: str) -> str | None:
+    """Return what a tensor is the root of."""
+    node = _operand(network, name, "Sqrt", "Pow")
+    if node is None or (node.op_type == "Pow" and _scalar(network, node.input[1]) != 0.5):
+        return None
+    return str(node.input[0])
 
 
 def _softmax_axis(network: Network, node: Any, source: str) -> int | None:

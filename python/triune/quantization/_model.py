@@ -100,6 +100,7 @@ _COMPUTED = {
     "PRelu",
     "RMSNormalization",
     "ReduceMean",
+    "ReduceSum",
     "Selu",
     "Sigmoid",
     # What onnxruntime calls RMSNormalization in operator sets before 23, in ONNX's own domain.
@@ -392,7 +393,8 @@ class Network:
 
     def data(self, node: Any) -> list[int]:
         """Return which operands of a node are data: not shapes, indices, limits or weights that belong to it."""
-        many = node.op_type in _MANY or not self.has_integer_form(node)
+        correlates = node.op_type == "Conv" and not self.is_constant(node.input[1])
+        many = correlates or node.op_type in _MANY or not self.has_integer_form(node)
         operands = range(len(node.input)) if many else range(min(1, len(node.input)))
         return [at for at in operands if node.input[at] and self.is_float(node.input[at])]
 

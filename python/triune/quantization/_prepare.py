@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from triune.quantization._model import Array, Refused, attribute, extract_outputs, names_read, tensor_names, unused
+from triune.quantization._products import write_products
 from triune.quantization._statistics import session, with_outputs
 
 __all__ = ["prepare"]
@@ -82,6 +83,7 @@ def prepare(source: Path, scratch: Path, outputs: Sequence[str] = ()) -> Any:
     _find_types(prepared)
     _fold_casts(prepared)
     _plain_gemms(prepared)
+    write_products(prepared)
     _normalize_rows(prepared)
     names = {node.name for node in prepared.graph.node}
     for index, node in enumerate(prepared.graph.node):

@@ -49,7 +49,7 @@ def choose(network: Network, float_from: Sequence[str] | None = None, keep_float
     if float_from is None:
         followed = _followed(network, why)
         for index, node in enumerate(network.nodes):
-            if index not in followed and not _limits_a_product(network, node, why, followed):
+            if index not in followed and not _ends_a_product(network, node, why, followed):
                 why.setdefault(index, DECODE)
     else:
         for name in float_from:
@@ -96,8 +96,10 @@ def _impossible(network: Network, node: Any) -> str:
         return f"computes on {other}, not float32" if other else "computes on no floats"
     if node.op_type in _WINDOWS and (network.rank(node.input[0]) or 0) > _MOST_AXES:
         return VOLUME
-    if node.op_type in ("Conv", "ConvTranspose") and not network.is_constant(node.input[1]):
+    if node.op_type == "ConvTranspose" and not network.is_constant(node.input[1]):
         return "has weights that are not constant"
+    if node.op_type == "Conv" and not network.is_constant(node.input[1]) and len(operands) != 2:
+        return "has weights and a bias that are not constant"
     if node.op_type == "Gemm" and (attribute(node, "transA", 0) or not network.is_constant(node.input[1])):
         return "has no integer form"
     return ""
@@ -135,9 +137,12 @@ def _is_fixed(network: Network, node: Any) -> bool:
     return bool(np.array_equal(doubled, np.rint(doubled))) and bool(doubled.any())
 
 
-def _limits_a_product(network: Network, node: Any, why: dict[int, str], followed: set[int]) -> bool:
-    """Return whether a node only limits what the product before it makes, which accelerators do on the way out."""
-    if node.op_type not in LIMITS or len(network.readers[node.input[0]]) > 1 or node.input[0] in network.outputs:
+def _ends_a_product(network: Network, node: Any, why: dict[int, str], followed: set[int]) -> bool:
+    """Return whether a node only limits what the product before it makes, which accelerators do on the way out, or takes the
+    column off that a product with a vector has.
+    """
+    kinds = LIMITS | {"Squeeze"}
+    if node.op_type not in kinds or len(network.readers[node.input[0]]) > 1 or node.input[0] in network.outputs:
         return False
     maker = network.makers.get(node.input[0])
     return maker is not None and maker in followed and maker not in why and network.nodes[maker].op_type in PRODUCTS

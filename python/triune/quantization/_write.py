@@ -172,15 +172,16 @@ class Layout:
         return None
 
     def kept_whole(self) -> set[str]:
-        """Return the tensors of which nothing may be clipped: those that leave the integer part.
+        """Return the tensors of which nothing may be clipped: those that leave the integer part, and those that are summed up.
 
-        What is rare there is what is looked for.
+        What is rare there is what is looked for; and in a sum, errors of rounding cancel, while what was clipped is missing.
         """
         network = self.network
         found: set[str] = set()
         for name in {*network.makers, *network.inputs}:
             readers = network.readers.get(name, [])
-            if name in network.outputs or any(reader in self.floats for reader in readers):
+            summed = any(network.nodes[reader].op_type == "ReduceSum" for reader in readers)
+            if name in network.outputs or summed or any(reader in self.floats for reader in readers):
                 found.add(self.root(name))
         return found
 

@@ -7,7 +7,7 @@ use triune_tensor::{DType, QuantParams, Shape, text::Name};
 
 use super::{
     Crossings, Reasons, is_device,
-    stages::{LACKS, TOO_LITTLE},
+    reasons::{LACKS, TOO_LITTLE},
 };
 use crate::outline::macs;
 

@@ -9,26 +9,18 @@ use std::{
     hash::BuildHasher,
 };
 
-use triune_graph::{
-    Graph, Node, NodeId, Op, ValueId,
-    ops::{BinaryKind, ReduceKind},
-};
+use triune_graph::{Graph, Node, NodeId, Op, ValueId};
 use triune_tensor::{DType, QuantParams};
 
-use crate::outline::{is_resize, macs};
+use crate::outline::macs;
 
-/// Most stages of the device. Each but the first costs a call and the transfer of what crosses.
-pub const MOST_STAGES: usize = 16;
+/// Most stages of the device. Each but the first costs a call and the transfer of what crosses. Networks with a step of the host in
+/// each of their blocks have forty and more.
+pub const MOST_STAGES: usize = 64;
 
 /// A stage of the device beside the largest has at least this many multiply-accumulates, and one in so many of all; else its
 /// operators stay on the host, which has computed them by the time that they would have crossed.
 const LEAST: (u64, u64) = (50_000, 200);
-
-/// How the reason of what the device has in no form begins.
-pub(super) const LACKS: &str = "the device has no";
-
-/// The reason of what could run on the device, but is not worth a crossing.
-pub(super) const TOO_LITTLE: &str = "too little work behind the host to cross for";
 
 /// Whether a stage is one of the device's.
 pub const fn is_device(stage: u32) -> bool {
@@ -42,7 +34,7 @@ pub fn stages<S: BuildHasher>(graph: &Graph, kept: &HashSet<NodeId, S>, int16: b
 }
 
 /// The same, and the nodes whose stages the device had for [`MOST_STAGES`] others.
-fn staged<S: BuildHasher>(
+pub(super) fn staged<S: BuildHasher>(
     graph: &Graph,
     kept: &HashSet<NodeId, S>,
     int16: bool,
@@ -105,121 +97,15 @@ fn assigned(graph: &Graph, kept: &HashSet<NodeId>, int16: bool) -> Vec<u32> {
 }
 
 /// Whether what a node makes on the host can go to the device: it quantizes, or computes on integers and says what they mean.
-fn crosses(graph: &Graph, node: &Node) -> bool {
+pub(super) fn crosses(graph: &Graph, node: &Node) -> bool {
     matches!(node.op, Op::QuantizeLinear(_)) && graph.border_params(node).is_some() || node.quant.is_some()
 }
 
 /// Whether the integers that the host makes can go to the device, however it makes them: they are bytes, and those who read them say
 /// what they mean.
-fn is_told(graph: &Graph, meanings: &[Option<QuantParams>], id: ValueId) -> bool {
+pub(super) fn is_told(graph: &Graph, meanings: &[Option<QuantParams>], id: ValueId) -> bool {
     meanings[id.0 as usize].is_some() && graph.value(id).dtype.is_some_and(DType::is_quantized)
 }
-
-/// Why nodes stay on the host.
-pub struct Reasons<'g> {
-    graph: &'g Graph,
-    /// For each node what it has against the device itself.
-    own: Vec<Option<String>>,
-    /// Those whose stages the device had for others.
-    crowded_out: HashSet<NodeId>,
-    /// For each node the first one that keeps it on the host: itself, or one whose results it comes behind.
-    roots: Vec<usize>,
-}
-
-impl<'g> Reasons<'g> {
-    /// The reasons in a network whose nodes have these stages; `kept` as for [`stages`].
-    pub fn new(
-        graph: &'g Graph,
-        stages: &[u32],
-        kept: &HashSet<NodeId, impl BuildHasher>,
-        int16: bool,
-    ) -> Self {
-        let producers = graph.producers();
-        let meanings = graph.meanings();
-        let makes_on_host = |id: &ValueId| {
-            let maker = producers[id.0 as usize]?.0 as usize;
-            let stays = !crosses(graph, &graph.nodes[maker]) && !is_told(graph, &meanings, *id);
-            (!is_device(stages[maker]) && stays).then_some(maker)
-        };
-        let mut reasons = Self {
-            graph,
-            own: Vec::with_capacity(stages.len()),
-            crowded_out: staged(graph, kept, int16).1,
-            roots: Vec::with_capacity(stages.len()),
-        };
-        for (index, node) in graph.nodes.iter().enumerate() {
-            let own = if is_device(stages[index]) { None } else { against_device(graph, index, kept, int16) };
-            let behind = node.inputs.iter().flatten().find_map(makes_on_host).filter(|_| own.is_none());
-            reasons.own.push(own);
-            reasons.roots.push(behind.map_or(index, |maker| reasons.roots[maker]));
-        }
-        reasons
-    }
-
-    /// Why a node of the host stays there.
-    pub fn of(&self, node: NodeId) -> String {
-        let index = node.0 as usize;
-        let root = self.roots[index];
-        match &self.own[root] {
-            Some(own) if root == index => own.clone(),
-            Some(_) => {
-                format!("it comes behind a {} that stays on the host", self.graph.nodes[root].title().1)
-            }
-            None if self.crowded_out.contains(&NodeId(root as u32)) => {
-                format!("a program has at most {MOST_STAGES} segments, and others have more work")
-            }
-            None => TOO_LITTLE.into(),
-        }
-    }
-}
-
-/// What a node has against the device itself.
-fn against_device(
-    graph: &Graph,
-    index: usize,
-    kept: &HashSet<NodeId, impl BuildHasher>,
-    int16: bool,
-) -> Option<String> {
-    let node = &graph.nodes[index];
-    let real = |id: &ValueId| {
-        let value = graph.value(*id);
-        let wide = value.dtype == Some(DType::I16) && int16;
-        let known = value.constant.is_some();
-        (!known && !wide && !value.dtype.is_some_and(DType::is_quantized)).then_some(value)
-    };
-    let listed = |ids: &[Option<ValueId>]| ids.iter().flatten().find_map(real);
-    if let Some(value) = listed(&node.inputs).or_else(|| listed(&node.outputs)) {
-        let dtype = value.dtype.map_or("unknown", DType::name);
-        if value.dtype == Some(DType::I16) {
-            return Some("16-bit integers, and the device computes on those of 8".into());
-        }
-        return Some(if is_over_volume(graph, node) {
-            format!("{LACKS} {} over three axes", node.title().1)
-        } else if stays_on_host(node) && !has_integer_form(graph, node) {
-            format!("{LACKS} {}, and it computes on {dtype}", node.title().1)
-        } else {
-            format!("it computes on {dtype}: no quantizer on both sides, or no form over integers")
-        });
-    }
-    if stays_on_host(node) {
-        return Some(format!("{LACKS} {}", node.title().1));
-    }
-    let is_kept = kept.contains(&NodeId(index as u32));
-    is_kept.then(|| "what it gives or takes has no tensor in the model that could cross".into())
-}
-
-/// Whether a node is a piece of a window over three axes, at one of its ends.
-fn is_over_volume(graph: &Graph, node: &Node) -> bool {
-    let windows = node.origin.as_ref().is_some_and(|origin| {
-        matches!(origin.op.as_str(), "Conv" | "ConvTranspose")
-            || origin.op.strip_suffix("Pool").is_some_and(|kind| !kind.is_empty())
-    });
-    let mut ends = node.inputs.iter().chain(&node.outputs).flatten();
-    windows && ends.any(|id| graph.value(*id).shape.as_ref().is_some_and(|shape| shape.len() > IMAGE_AXES))
-}
-
-/// Axes of an image: of images, channels, rows and columns.
-const IMAGE_AXES: usize = 4;
 
 /// Puts what the host makes of the device's results for no later stage of the device into the last stage.
 pub fn put_off(graph: &Graph, mut stages: Vec<u32>) -> Vec<u32> {
@@ -338,7 +224,7 @@ fn first_inputs(graph: &Graph) -> Vec<usize> {
 
 /// Whether the device has no part in the operator, whatever its types: reductions, choices and lookups, and
 /// arithmetic on integers that mean no reals. What is not named here stays on the host.
-fn stays_on_host(node: &Node) -> bool {
+pub(super) fn stays_on_host(node: &Node) -> bool {
     match node.op {
         Op::Binary(_) | Op::Unary(_) | Op::Softmax(_) | Op::LayerNorm(_) => node.quant.is_none(),
         Op::Conv(_)
@@ -373,22 +259,6 @@ fn stays_on_host(node: &Node) -> bool {
         | Op::ScatterNd(_)
         | Op::Hosted(_) => false,
         _ => true,
-    }
-}
-
-/// Whether the device computes some operators of this name over integers.
-fn has_integer_form(graph: &Graph, node: &Node) -> bool {
-    match &node.op {
-        Op::Binary(op) => match op.kind {
-            BinaryKind::Add | BinaryKind::Sub | BinaryKind::Mul | BinaryKind::Max | BinaryKind::Min => true,
-            // By a constant it is a function of one value.
-            BinaryKind::Div => node.inputs.iter().flatten().any(|id| graph.value(*id).constant.is_some()),
-            _ => false,
-        },
-        Op::Reduce(op) => matches!(op.kind, ReduceKind::Mean),
-        Op::Unary(_) | Op::Clip(_) | Op::Softmax(_) | Op::LayerNorm(_) => true,
-        // A part of an operator that others of its name do without.
-        _ => is_resize(node),
     }
 }
 

@@ -315,12 +315,12 @@ fn resolve_reshape(rewriter: &mut Rewriter<'_>, index: usize) {
     if resolved && source == input && node.op == op {
         return;
     }
-    let name = node.name.clone();
+    let (name, origin) = (node.name.clone(), node.origin.clone());
     let Some(constant) = Constant::from_i64(Shape::from([dims.len()]), &dims) else { return };
     let requested = rewriter.add_value(Value::named(format!("{}.shape", rewriter.value(output).name)));
     rewriter.set_constant(requested, constant);
     let inputs = vec![Some(source), Some(requested)];
-    rewriter.replace(index, Node::new(name, op, inputs, vec![Some(output)]));
+    rewriter.replace(index, Node { origin, ..Node::new(name, op, inputs, vec![Some(output)]) });
 }
 
 /// A dequantized constant that is reshaped is the dequantized constant of these extents: quantization finds weights by their

@@ -19,6 +19,7 @@ pub use fuse::fuse;
 pub use half::widen_half;
 pub use quantize::{
     composite::{join_composites, join_gelus, join_normalizations},
+    correlation::spell_out_correlations,
     pattern::are_of_products,
     quantize,
     table::{q16_table, table},

@@ -5,7 +5,9 @@
 //! Knows nothing of fused steps except the limits that a Relu or Clip in front of a `QuantizeLinear` becomes.
 
 pub(super) mod composite;
+pub(super) mod correlation;
 mod extreme;
+mod maker;
 pub(super) mod movement;
 mod operator;
 pub(super) mod pattern;
@@ -37,6 +39,7 @@ pub fn quantize(graph: &mut Graph) -> Result<bool, Error> {
         state_type(&mut rewriter, index);
         composite::join_gelu(&mut rewriter, index);
         reduction::as_pool(&mut rewriter, index);
+        correlation::as_product(&mut rewriter, index);
         movement::raise_limit(&mut rewriter, index);
     }
     let mut quantizers = movement::Quantizers::new(&rewriter);

@@ -2,11 +2,13 @@
 
 mod pool;
 
+use std::sync::Arc;
+
 use triune_tensor::{DType, Rounding, Shape, function::PoolKind};
 
 use super::{fold_constants, rewrite::Rewriter};
 use crate::{
-    Constant, Error, Graph, Node, Op, Value, ValueId, ValueIds,
+    Constant, Error, Graph, Node, Op, Origin, Value, ValueId, ValueIds,
     constant::real_bytes,
     infer::infer,
     ops::{
@@ -31,7 +33,7 @@ pub(super) fn spell_out(graph: &mut Graph) -> Result<bool, Error> {
         let Some(node) = rewriter.get(index).filter(|node| may_be_spelled_out(node)).cloned() else {
             continue;
         };
-        let mut site = Site { rewriter: &mut rewriter, index, name: node.name.clone() };
+        let mut site = Site::new(&mut rewriter, index, &node);
         match &node.op {
             Op::Gemm(op) => site.gemm(&node, op),
             Op::MatMul(_) => site.matmul(&node, true),
@@ -65,7 +67,7 @@ pub fn spell_out_vectors(graph: &mut Graph) -> Result<bool, Error> {
         let Some(node) = rewriter.get(index).filter(|node| matches!(node.op, Op::MatMul(_))).cloned() else {
             continue;
         };
-        Site { rewriter: &mut rewriter, index, name: node.name.clone() }.matmul(&node, false);
+        Site::new(&mut rewriter, index, &node).matmul(&node, false);
     }
     if !rewriter.commit() {
         return Ok(false);
@@ -102,9 +104,14 @@ struct Site<'r, 'g> {
     rewriter: &'r mut Rewriter<'g>,
     index: usize,
     name: String,
+    origin: Arc<Origin>,
 }
 
-impl Site<'_, '_> {
+impl<'r, 'g> Site<'r, 'g> {
+    fn new(rewriter: &'r mut Rewriter<'g>, index: usize, node: &Node) -> Self {
+        Self { rewriter, index, name: node.name.clone(), origin: node.as_origin() }
+    }
+
     fn dtype(&self, id: ValueId) -> Option<DType> {
         self.rewriter.value(id).dtype
     }
@@ -119,7 +126,11 @@ impl Site<'_, '_> {
         let name = format!("{}.{}", self.name, op.name());
         let output = self.rewriter.add_value(Value::named(name.clone()));
         let inputs: ValueIds = inputs.iter().copied().map(Some).collect();
-        self.rewriter.add_node(Node::new(name, op, inputs, vec![Some(output)]), self.index);
+        let node = Node {
+            origin: Some(Arc::clone(&self.origin)),
+            ..Node::new(name, op, inputs, vec![Some(output)])
+        };
+        self.rewriter.add_node(node, self.index);
         output
     }
 
@@ -144,7 +155,8 @@ impl Site<'_, '_> {
     /// The last operator, which makes the result of the one that is spelled out.
     fn finish(&mut self, op: impl Into<Op>, inputs: &[ValueId], node: &Node) {
         let inputs: ValueIds = inputs.iter().copied().map(Some).collect();
-        self.rewriter.replace(self.index, Node::new(&*node.name, op, inputs, node.outputs.clone()));
+        let own = Node::new(&*node.name, op, inputs, node.outputs.clone());
+        self.rewriter.replace(self.index, Node { origin: Some(Arc::clone(&self.origin)), ..own });
     }
 
     fn cast(&mut self, id: ValueId, from: DType, to: DType) -> ValueId {
@@ -358,13 +370,12 @@ impl Site<'_, '_> {
         let mut seen = Vec::with_capacity(kernel[0] * kernel[1]);
         for tap in (0..kernel[0]).flat_map(|row| (0..kernel[1]).map(move |column| [row, column])) {
             let pixels = self.seen(image, tap, places, op.stride, op.dilation)?;
-            seen.push(self.reshape(pixels, &[images, groups, taps[1], places[0], places[1]])?);
+            seen.push(self.reshape(pixels, &[images, groups, taps[1], area])?);
         }
         let columns = match seen[..] {
             [only] => only,
             _ => self.emit(Op::Concat(Concat { axis: 2 }), &seen),
         };
-        let columns = self.reshape(columns, &[images, groups, own, area])?;
         let matrices = self.emit(Op::Transpose(Transpose { perm: vec![0, 2, 3, 1] }), &[weights]);
         let matrices = self.for_each_image(matrices, [images, groups, taps[0] / groups, own])?;
         Some(self.emit(Op::MatMul(MatMul::default()), &[matrices, columns]))

@@ -18,6 +18,7 @@ mod onnx_write_learning;
 mod operands;
 mod passes_common;
 mod passes_composites;
+mod passes_correlations;
 mod passes_fold;
 mod passes_fuse;
 mod passes_quantize;

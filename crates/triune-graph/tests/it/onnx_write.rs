@@ -11,7 +11,7 @@ use triune_graph::{
     },
     passes,
 };
-use triune_tensor::DType;
+use triune_tensor::{DType, Requantize};
 use triune_testing::GraphBuilder;
 
 fn steps() -> impl Strategy<Value = Vec<(u8, u8)>> {
@@ -131,6 +131,21 @@ fn what_onnx_lacks_is_an_error() {
     assert!(error.contains("Conv0") && error.contains("epilogue"), "{error}");
     graph.nodes[0].op = Op::Unary(Unary { kind: UnaryKind::ErfInv });
     assert!(write(&graph).is_err());
+}
+
+/// A device's factors are those of its host's parts, too.
+#[test]
+fn what_factors_are_is_written() {
+    for requantize in [Requantize::Float, Requantize::Fixed] {
+        let mut b = GraphBuilder::new();
+        let x = b.input("x", DType::F32, &[2, 3]);
+        let y = b.unary(UnaryKind::Relu, x);
+        let mut graph = b.finish_inferred(&[y]);
+        graph.requantize = requantize;
+        let read = read_bytes(write(&graph).expect("a sound graph"), None).expect("its own file");
+        assert_eq!(read.requantize, requantize);
+        assert_eq!(read.extract(&read.inputs, &read.outputs).expect("all of it").requantize, requantize);
+    }
 }
 
 #[test]

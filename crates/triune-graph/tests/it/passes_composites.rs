@@ -82,6 +82,31 @@ fn worded(
     last(b, difference, deviation)
 }
 
+/// The same with the step from the variance, and a little more, in other words.
+fn in_powers(
+    b: &mut GraphBuilder,
+    x: ValueId,
+    last: fn(&mut GraphBuilder, ValueId, ValueId) -> ValueId,
+) -> ValueId {
+    let middle = mean(b, x, &[3]);
+    let difference = b.binary(BinaryKind::Sub, x, middle);
+    let square = squared(b, difference);
+    let variance = mean(b, square, &[3]);
+    let little = number(b, 0.001);
+    let radicand = b.binary(BinaryKind::Add, variance, little);
+    last(b, difference, radicand)
+}
+
+fn power(b: &mut GraphBuilder, x: ValueId, exponent: f32) -> ValueId {
+    let exponent = number(b, exponent);
+    b.binary(BinaryKind::Pow, x, exponent)
+}
+
+/// A constant of an element for each of the last axis.
+fn last_row(b: &mut GraphBuilder) -> ValueId {
+    b.constant(&Tensor::f32(&[5], &[0.5, 1.0, -1.5, 0.25, 0.75]))
+}
+
 fn squared(b: &mut GraphBuilder, x: ValueId) -> ValueId {
     b.unary(UnaryKind::Square, x)
 }
@@ -203,8 +228,97 @@ fn normalizations_in_many_words_are_one_operator() {
 }
 
 #[test]
+fn normalizations_multiplied_and_divided_in_any_order_are_one_operator() {
+    let bodies: [(&str, Body); 9] = [
+        ("two by the deviation", |b, [x, _]| {
+            worded(b, x, squared, |b, x, deviation| {
+                let two = number(b, 2.0);
+                let inverse = b.binary(BinaryKind::Div, two, deviation);
+                b.binary(BinaryKind::Mul, x, inverse)
+            })
+        }),
+        ("factors before the division", |b, [x, _]| {
+            worded(b, x, squared, |b, x, deviation| {
+                let row = last_row(b);
+                let scaled = b.binary(BinaryKind::Mul, row, x);
+                let normal = b.binary(BinaryKind::Div, scaled, deviation);
+                b.binary(BinaryKind::Add, normal, row)
+            })
+        }),
+        ("factors by the deviation", |b, [x, _]| {
+            worded(b, x, squared, |b, x, deviation| {
+                let row = last_row(b);
+                let scaled = b.binary(BinaryKind::Div, row, deviation);
+                b.binary(BinaryKind::Mul, scaled, x)
+            })
+        }),
+        ("factors times the inverse", |b, [x, _]| {
+            worded(b, x, squared, |b, x, deviation| {
+                let row = last_row(b);
+                let inverse = b.unary(UnaryKind::Reciprocal, deviation);
+                let scaled = b.binary(BinaryKind::Mul, inverse, row);
+                b.binary(BinaryKind::Mul, x, scaled)
+            })
+        }),
+        ("the root as a power", |b, [x, _]| {
+            in_powers(b, x, |b, x, radicand| {
+                let root = power(b, radicand, 0.5);
+                b.binary(BinaryKind::Div, x, root)
+            })
+        }),
+        ("the inverse root as a power", |b, [x, _]| {
+            in_powers(b, x, |b, x, radicand| {
+                let inverse = power(b, radicand, -0.5);
+                b.binary(BinaryKind::Mul, inverse, x)
+            })
+        }),
+        ("the inverse of the root as a power", |b, [x, _]| {
+            in_powers(b, x, |b, x, radicand| {
+                let root = b.unary(UnaryKind::Sqrt, radicand);
+                let inverse = power(b, root, -1.0);
+                b.binary(BinaryKind::Mul, x, inverse)
+            })
+        }),
+        ("one mean behind the other", |b, [x, _]| {
+            let first = mean(b, x, &[2]);
+            let middle = mean(b, first, &[3]);
+            let difference = b.binary(BinaryKind::Sub, x, middle);
+            let square = squared(b, difference);
+            let square = mean(b, square, &[3]);
+            let variance = mean(b, square, &[2]);
+            let deviation = deviation(b, variance, 0.001);
+            divided(b, difference, deviation)
+        }),
+        ("of means", |b, [x, _]| {
+            let middle = mean(b, x, &[1]);
+            let middle = mean(b, middle, &[2]);
+            let middle = mean(b, middle, &[3]);
+            let difference = b.binary(BinaryKind::Sub, x, middle);
+            let square = b.binary(BinaryKind::Mul, difference, difference);
+            let variance = mean(b, square, &[1, 2]);
+            let variance = mean(b, variance, &[3]);
+            let deviation = deviation(b, variance, 0.001);
+            divided(b, difference, deviation)
+        }),
+    ];
+    for (name, body) in bodies {
+        assert_eq!(integers(name, body, |op| matches!(op, Op::LayerNorm(_))), 1, "{name}");
+    }
+}
+
+#[test]
 fn normalizations_by_the_mean_square_are_one_operator() {
-    let bodies: [(&str, Body); 4] = [
+    let bodies: [(&str, Body); 5] = [
+        ("of a product of the inverse root and factors", |b, [x, _]| {
+            let square = squared(b, x);
+            let square = mean(b, square, &[3]);
+            let little = number(b, 0.001);
+            let sum = b.binary(BinaryKind::Add, square, little);
+            let inverse = power(b, sum, -0.5);
+            let row = last_row(b);
+            let scaled = b.binary(BinaryKind::Mul, row, inverse);
+            b.binary(BinaryKind::Mul, scaled, x)
+        }),
         ("divided", |b, [x, _]| {
             let square = squared(b, x);
             let square = mean(b, square, &[3]);
@@ -250,7 +364,7 @@ fn normalizations_by_the_mean_square_are_one_operator() {
 
 #[test]
 fn what_only_looks_like_a_normalization_is_none() {
-    let bodies: [(&str, Body); 14] = [
+    let bodies: [(&str, Body); 17] = [
         ("the negated mean taken off", |b, [x, _]| {
             inside(b, x, Some(0.5), |b, [x, factor, middle, _]| {
                 let less = b.unary(UnaryKind::Neg, middle);
@@ -330,12 +444,33 @@ fn what_only_looks_like_a_normalization_is_none() {
                 divided,
             )
         }),
-        ("two by the deviation", |b, [x, _]| {
+        ("divided twice", |b, [x, _]| {
             worded(b, x, squared, |b, x, deviation| {
-                let two = number(b, 2.0);
-                let inverse = b.binary(BinaryKind::Div, two, deviation);
+                let once = b.binary(BinaryKind::Div, x, deviation);
+                b.binary(BinaryKind::Div, once, deviation)
+            })
+        }),
+        ("two factors that are no constants", |b, [x, _]| {
+            worded(b, x, squared, |b, x, deviation| {
+                let more = b.binary(BinaryKind::Mul, x, x);
+                b.binary(BinaryKind::Div, more, deviation)
+            })
+        }),
+        ("the inverse of the variance", |b, [x, _]| {
+            in_powers(b, x, |b, x, radicand| {
+                let power = number(b, -1.0);
+                let inverse = b.binary(BinaryKind::Pow, radicand, power);
                 b.binary(BinaryKind::Mul, x, inverse)
             })
+        }),
+        ("one axis averaged twice", |b, [x, _]| {
+            let once = mean(b, x, &[3]);
+            let middle = mean(b, once, &[3]);
+            let difference = b.binary(BinaryKind::Sub, x, middle);
+            let square = squared(b, difference);
+            let variance = mean(b, square, &[1, 2, 3]);
+            let deviation = deviation(b, variance, 0.001);
+            divided(b, difference, deviation)
         }),
         ("the deviation by the difference", |b, [x, _]| {
             worded(b, x, squared, |b, x, deviation| {

@@ -525,13 +525,13 @@ fn limits_behind_what_others_read_stay() {
     assert_eq!(count(&quantized, |op| matches!(op, Op::Unary(Unary { kind: UnaryKind::Relu }))), 1);
 }
 
-/// Means and maxima over any axes are pools over integers, beside the mean of the elements themselves.
+/// Means, sums and maxima over any axes are pools over integers, beside the mean of the elements themselves.
 #[test]
 fn reductions_over_any_axes_are_pools() {
     for (at, axes) in
         [vec![1], vec![2], vec![0], vec![1, 2], vec![0, 2], vec![0, 1, 2]].into_iter().enumerate()
     {
-        for kind in [ReduceKind::Mean, ReduceKind::Max] {
+        for kind in [ReduceKind::Mean, ReduceKind::Sum, ReduceKind::Max] {
             for keep_dims in [false, true] {
                 let numbers = &mut Numbers::new(50 + at as u64);
                 let out = numbers.params(DType::I8, 2.0);
@@ -542,6 +542,27 @@ fn reductions_over_any_axes_are_pools() {
                 let pools = count(&quantized, |op| matches!(op, Op::GlobalPool(_)));
                 assert_eq!(pools, 1, "{:#?}", quantized.nodes);
             }
+        }
+    }
+}
+
+/// A pool over all of what is no image is one, too: one of sequences, or of volumes.
+#[test]
+fn pools_over_all_of_any_number_of_axes_are_pools() {
+    for (at, shape) in [&[2, 7, 5][..], &[1, 4, 3, 2, 5]].into_iter().enumerate() {
+        for pool in [GlobalPool::AVERAGE, GlobalPool::MAX] {
+            let numbers = &mut Numbers::new(60 + at as u64);
+            let out = numbers.params(DType::I8, 2.0);
+            let graph = between(numbers, shape, out, DType::I8, |builder, _, x, _| {
+                builder.node(Op::GlobalPool(pool), &[x])
+            });
+            let quantized = check(numbers, &graph, shape, out.scale);
+            let whole = |op: &Op| matches!(op, Op::GlobalPool(_));
+            let images = quantized.nodes.iter().filter(|node| whole(&node.op)).all(|node| {
+                let x = node.inputs[0].expect("an operand");
+                quantized.value(x).fixed_shape().is_some_and(|shape| shape.rank() == 4)
+            });
+            assert!(images && count(&quantized, whole) == 1, "{:#?}", quantized.nodes);
         }
     }
 }

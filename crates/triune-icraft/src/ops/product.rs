@@ -190,7 +190,12 @@ impl Emitter<'_> {
                     self.integers(id, integers, order, axes(layout))?
                 }
                 (Some(constant), _) => self.floats(id, constant, order, axes(layout))?,
-                (None, _) => return Err(Error::unsupported(node, "its weights are not constant")),
+                (None, _) => {
+                    let why = "its weights are computed, and of such a convolution only one over integers, with both operands and \
+                               the result quantized, is a product in the vendor's operators";
+                    let cure = crate::without(&self.source.graph, node);
+                    return Err(Error::unsupported(node, format!("{why}; {cure}")));
+                }
             };
             let bias = bias.map(|id| self.real_bias(node, id)).transpose()?;
             return Ok([Some(weights), bias]);

@@ -22,7 +22,7 @@ pub use ops::{Version, versions};
 pub use write::write;
 
 use triune_files::MODEL_LIMIT;
-use triune_tensor::memory::Room;
+use triune_tensor::{Requantize, memory::Room};
 
 use super::Metadata;
 use crate::{Error, Graph, Strings};
@@ -59,6 +59,9 @@ pub fn read_with(bytes: impl Into<Bytes>, strings: Strings) -> Result<Graph, Err
     Ok(described(&bytes.into(), None, strings)?.0)
 }
 
+/// The property of a file whose integer operators have factors m·2⁻ⁿ, as the device that it is a part for.
+const FIXED: (&str, &str) = ("triune.requantize", "fixed");
+
 /// The same with what the file says of itself.
 pub(super) fn read_described(
     bytes: impl Into<Bytes>,
@@ -79,6 +82,9 @@ fn described(bytes: &Bytes, folder: Option<&Path>, strings: Strings) -> Result<(
     metadata.opsets = model.opsets.iter().map(|&(domain, version)| (domain.to_owned(), version)).collect();
     let mut graph = read::graph(model, bytes, folder, strings)?;
     weighed::put_together(&mut graph);
+    if metadata.properties.iter().any(|(key, value)| (&**key, &**value) == FIXED) {
+        graph.requantize = Requantize::Fixed;
+    }
     metadata.graph.clone_from(&graph.name);
     Ok((graph, metadata))
 }

@@ -2,10 +2,10 @@
 
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
-use triune_tensor::{DType, Rounding, Shape};
+use triune_tensor::{DType, Requantize, Rounding, Shape};
 
 use super::{
-    NodeWriter,
+    FIXED, NodeWriter,
     ops::{self, DEFAULT_DOMAIN},
     spelled,
     tensor::dtype_number,
@@ -86,6 +86,12 @@ pub fn write(graph: &Graph) -> Result<Vec<u8>, Error> {
         model.message(8, |opset| {
             opset.bytes(1, ops::ML_DOMAIN.as_bytes());
             opset.int(2, version);
+        });
+    }
+    if graph.requantize == Requantize::Fixed {
+        model.message(14, |property| {
+            property.bytes(1, FIXED.0.as_bytes());
+            property.bytes(2, FIXED.1.as_bytes());
         });
     }
     Ok(model.finish())

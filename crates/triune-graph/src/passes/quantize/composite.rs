@@ -353,7 +353,11 @@ pub fn join_gelus(graph: &mut Graph) -> Result<bool, Error> {
 
 /// Makes one operator of every float normalization over the last axes. Returns whether there was one.
 pub fn join_normalizations(graph: &mut Graph) -> Result<bool, Error> {
-    let is_root = |node: &Node| matches!(node.op, Op::Unary(Unary { kind: UnaryKind::Sqrt }));
+    let is_root = |node: &Node| match &node.op {
+        Op::Unary(Unary { kind }) => *kind == UnaryKind::Sqrt,
+        Op::Binary(Binary { kind, .. }) => *kind == BinaryKind::Pow,
+        _ => false,
+    };
     if !graph.nodes.iter().any(is_root) {
         return Ok(false);
     }
@@ -398,19 +402,65 @@ fn normalized(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(LayerNorm, Valu
 /// A normalized value, the normalization, and the constants that scale and shift it.
 type Scaled = (ValueId, LayerNorm, [Option<ValueId>; 2]);
 
-/// ((x − mean)/√(variance + ε))·scale + shift, both of which may be missing.
+/// (x − mean)·scale/√(variance + ε) + shift, in whatever order it is multiplied and divided; both may be missing.
 fn scaled_behind(rewriter: &Rewriter<'_>, real: ValueId) -> Option<Scaled> {
-    let mut at = real;
-    let mut given: [Option<ValueId>; 2] = [None, None];
-    // From the back: the addend, then the factor.
-    for (kind, row) in [(BinaryKind::Add, 1), (BinaryKind::Mul, 0)] {
-        if let Some((rest, constant)) = with_constant(rewriter, at, kind) {
-            given[row] = Some(constant);
-            at = rest;
+    let (rest, shift) = match with_constant(rewriter, real, BinaryKind::Add) {
+        Some((rest, constant)) => (rest, Some(constant)),
+        None => (real, None),
+    };
+    Quotient::of(rewriter, rest, None).radicands.into_iter().find_map(|radicand| {
+        let (squared, op) = deviation(rewriter, radicand)?;
+        let Quotient { dividends, radicands } = Quotient::of(rewriter, rest, Some(squared));
+        let (constants, values): (Vec<_>, Vec<_>) =
+            dividends.into_iter().partition(|&id| count(rewriter, id).is_some());
+        let ([difference], [] | [_], true) = (&values[..], &constants[..], radicands == [radicand]) else {
+            return None;
+        };
+        alike(rewriter, squared, *difference).then_some(())?;
+        // By the mean square, if nothing is taken off before.
+        let (x, op) = match centred(rewriter, *difference, op.axes) {
+            Some(x) => (x, op),
+            None => (*difference, LayerNorm { centred: false, ..op }),
+        };
+        Some((x, op, [constants.first().copied(), shift]))
+    })
+}
+
+/// What a real is a product of, and what of the roots are that it is divided by.
+#[derive(Default)]
+struct Quotient {
+    dividends: Vec<ValueId>,
+    radicands: Vec<ValueId>,
+}
+
+impl Quotient {
+    /// Most products and quotients of one another.
+    const DEEPEST: usize = 4;
+
+    /// `whole` is a factor, whatever it is made of.
+    fn of(rewriter: &Rewriter<'_>, real: ValueId, whole: Option<ValueId>) -> Self {
+        let mut found = Self::default();
+        found.add(rewriter, real, whole, Self::DEEPEST);
+        found
+    }
+
+    fn add(&mut self, rewriter: &Rewriter<'_>, real: ValueId, whole: Option<ValueId>, depth: usize) {
+        if let Some(radicand) = over_root(rewriter, real) {
+            return self.radicands.push(radicand);
+        }
+        match binary(rewriter, real).filter(|_| depth > 0 && whole != Some(real)) {
+            Some((BinaryKind::Mul, ends)) => {
+                for end in ends {
+                    self.add(rewriter, end, whole, depth - 1);
+                }
+            }
+            Some((BinaryKind::Div, [dividend, root])) if let Some(radicand) = under_root(rewriter, root) => {
+                self.radicands.push(radicand);
+                self.add(rewriter, dividend, whole, depth - 1);
+            }
+            _ => self.dividends.push(real),
         }
     }
-    let (x, op) = standard(rewriter, at)?;
-    Some((x, op, given))
 }
 
 /// x·f + (shift − mean·f) with f = scale/√(variance + ε), of which scale and shift may be missing: how TensorFlow normalizes.
@@ -432,7 +482,7 @@ fn scaled_inside(rewriter: &Rewriter<'_>, real: ValueId) -> Option<Scaled> {
                 Some((inverse, scale)) => (inverse, Some(scale)),
                 None => (factor, None),
             };
-            let (difference, op) = deviation(rewriter, inverted(rewriter, inverse)?)?;
+            let (difference, op) = deviation(rewriter, over_root(rewriter, inverse)?)?;
             (centred(rewriter, difference, op.axes)? == x).then_some(())?;
             // What is taken off is no negated mean: that would add it.
             let negated = unary(rewriter, mean_of, UnaryKind::Neg).filter(|_| added);
@@ -517,33 +567,9 @@ fn spread(
     (0..len).map(|at| values.get(place(at)).copied()).collect()
 }
 
-/// A difference from the mean, divided by the deviation or times its inverse, and what of.
-fn standard(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(ValueId, LayerNorm)> {
-    let (kind, [a, b]) = binary(rewriter, real)?;
-    let candidates = match kind {
-        BinaryKind::Div => vec![(a, b)],
-        BinaryKind::Mul => [(a, b), (b, a)]
-            .into_iter()
-            .filter_map(|(difference, inverse)| Some((difference, inverted(rewriter, inverse)?)))
-            .collect(),
-        _ => return None,
-    };
-    candidates.into_iter().find_map(|(difference, root)| {
-        let (squared, op) = deviation(rewriter, root)?;
-        alike(rewriter, squared, difference).then_some(())?;
-        // By the mean square, if nothing is taken off before.
-        Some(match centred(rewriter, difference, op.axes) {
-            Some(x) => (x, op),
-            None => (difference, LayerNorm { centred: false, ..op }),
-        })
-    })
-}
-
-/// The difference whose squares' mean, and a number above 0, a deviation is the root of.
-fn deviation(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(ValueId, LayerNorm)> {
-    let (BinaryKind::Add, ends) = binary(rewriter, unary(rewriter, real, UnaryKind::Sqrt)?)? else {
-        return None;
-    };
+/// The difference whose squares' mean is, with a number above 0, under the root of a deviation.
+fn deviation(rewriter: &Rewriter<'_>, radicand: ValueId) -> Option<(ValueId, LayerNorm)> {
+    let (BinaryKind::Add, ends) = binary(rewriter, radicand)? else { return None };
     let (variance, epsilon) = (0..2).find_map(|at| Some((ends[1 - at], scalar(rewriter, ends[at])?)))?;
     if let Some((x, axes)) = mean_of_squares(rewriter, variance) {
         let positive = epsilon.is_finite() && epsilon > 0.0;
@@ -576,8 +602,8 @@ fn centred(rewriter: &Rewriter<'_>, difference: ValueId, axes: [usize; 2]) -> Op
 
 /// Whether a real is the mean of `x` over the axes.
 fn is_mean(rewriter: &Rewriter<'_>, real: ValueId, x: ValueId, axes: [usize; 2]) -> bool {
-    mean(rewriter, same_extents(rewriter, real))
-        .is_some_and(|(own, along)| along == axes && alike(rewriter, own, x))
+    means(rewriter, same_extents(rewriter, real))
+        .any(|(own, along)| beside(&along) == Some(axes) && alike(rewriter, own, x))
 }
 
 /// Whether two reals are one: some tools dequantize once for every reader.
@@ -614,13 +640,26 @@ fn unary(rewriter: &Rewriter<'_>, real: ValueId, kind: UnaryKind) -> Option<Valu
     same.then(|| operand(node, 0))?
 }
 
-/// What a real is the inverse of.
-fn inverted(rewriter: &Rewriter<'_>, real: ValueId) -> Option<ValueId> {
-    if let Some(x) = unary(rewriter, real, UnaryKind::Reciprocal) {
+/// What a real is the inverse of the root of.
+fn over_root(rewriter: &Rewriter<'_>, real: ValueId) -> Option<ValueId> {
+    if let Some(root) = unary(rewriter, real, UnaryKind::Reciprocal) {
+        return under_root(rewriter, root);
+    }
+    match binary(rewriter, real)? {
+        (BinaryKind::Div, [one, root]) if scalar(rewriter, one)? == 1.0 => under_root(rewriter, root),
+        (BinaryKind::Pow, [x, power]) if scalar(rewriter, power)? == -0.5 => Some(x),
+        (BinaryKind::Pow, [root, power]) if scalar(rewriter, power)? == -1.0 => under_root(rewriter, root),
+        _ => None,
+    }
+}
+
+/// What a real is the root of.
+fn under_root(rewriter: &Rewriter<'_>, real: ValueId) -> Option<ValueId> {
+    if let Some(x) = unary(rewriter, real, UnaryKind::Sqrt) {
         return Some(x);
     }
-    let (BinaryKind::Div, [one, x]) = binary(rewriter, real)? else { return None };
-    (scalar(rewriter, one)? == 1.0).then_some(x)
+    let (BinaryKind::Pow, [x, power]) = binary(rewriter, real)? else { return None };
+    (scalar(rewriter, power)? == 0.5).then_some(x)
 }
 
 /// What a real is the square of.
@@ -637,17 +676,38 @@ fn squared(rewriter: &Rewriter<'_>, real: ValueId) -> Option<ValueId> {
 
 /// What a real is the mean of, over axes that lie side by side and stay.
 fn mean(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(ValueId, [usize; 2])> {
-    let (_, node) = rewriter.producer(real)?;
-    if let Op::GlobalPool(GlobalPool { kind: PoolKind::Average { .. } }) = &node.op {
-        let x = operand(node, 0)?;
-        return Some((x, [2, rewriter.value(x).shape.as_ref()?.len()])).filter(|_| node.quant.is_none());
-    }
-    let Op::Reduce(op @ Reduce { kind: ReduceKind::Mean, keep_dims: true, .. }) = &node.op else {
-        return None;
-    };
-    let x = operand(node, 0)?;
-    let gone = op.reduced(rewriter.value(x).shape.as_ref()?.len())?;
+    let (x, gone) = means(rewriter, real).last()?;
     Some((x, beside(&gone)?))
+}
+
+/// What a real is the mean of, and which axes it is over: at once, and one mean behind the other, the longest last.
+fn means<'r>(
+    rewriter: &'r Rewriter<'_>,
+    real: ValueId,
+) -> impl Iterator<Item = (ValueId, Vec<bool>)> + use<'r> {
+    let further = |(at, gone): &(ValueId, Vec<bool>)| {
+        let (x, mut also) = mean_of(rewriter, *at)?;
+        let apart = gone.len() == also.len() && gone.iter().zip(&also).all(|(a, b)| !(*a && *b));
+        also.iter_mut().zip(gone).for_each(|(also, gone)| *also |= gone);
+        apart.then_some((x, also))
+    };
+    std::iter::successors(mean_of(rewriter, real), further)
+}
+
+/// What a real is the mean of, and which axes it is over, which stay.
+fn mean_of(rewriter: &Rewriter<'_>, real: ValueId) -> Option<(ValueId, Vec<bool>)> {
+    let (_, node) = rewriter.producer(real)?;
+    let x = operand(node, 0)?;
+    let rank = rewriter.value(x).shape.as_ref()?.len();
+    match &node.op {
+        Op::GlobalPool(GlobalPool { kind: PoolKind::Average { .. } }) if node.quant.is_none() => {
+            Some((x, (0..rank).map(|axis| axis >= 2).collect()))
+        }
+        Op::Reduce(op @ Reduce { kind: ReduceKind::Mean, keep_dims: true, .. }) => {
+            Some((x, op.reduced(rank)?))
+        }
+        _ => None,
+    }
 }
 
 /// The first of the axes that go, and one past the last, if they lie side by side.

@@ -96,23 +96,24 @@ fn commutes(rewriter: &Rewriter<'_>, node: &Node) -> bool {
         }
         // A product takes the integers; zeros lie between the elements of one that is transposed.
         Op::Pad(Pad { mode: PadMode::Constant }) => only_into(|rewriter, reader| {
-            quantizer(rewriter, reader).is_some() || leads_to_conv(rewriter, reader, 16)
+            quantizer(rewriter, reader).is_some() || leads_to_product(rewriter, reader, 16)
         }),
         Op::Resize(op) => matches!(op.mode, ResizeMode::Nearest(_)) && only_into(into_quantize),
         _ => false,
     }
 }
 
-/// Whether a node is a convolution, or moves elements for one alone.
-fn leads_to_conv(rewriter: &Rewriter<'_>, reader: usize, depth: usize) -> bool {
+/// Whether a node is a convolution or a product, or moves elements for such alone.
+fn leads_to_product(rewriter: &Rewriter<'_>, reader: usize, depth: usize) -> bool {
     let (Some(node), Some(depth)) = (rewriter.get(reader), depth.checked_sub(1)) else { return false };
-    if matches!(node.op, Op::Conv(_)) {
+    if matches!(node.op, Op::Conv(_) | Op::MatMul(_)) {
         return true;
     }
     let [Some(output)] = node.outputs[..] else { return false };
-    let moves = is_reordering(&node.op) || matches!(node.op, Op::Pad(Pad { mode: PadMode::Constant }));
-    let reader = rewriter.consumers(output).next().filter(|_| rewriter.is_private(output));
-    moves && reader.is_some_and(|reader| leads_to_conv(rewriter, reader, depth))
+    let moves = is_reordering(&node.op)
+        || matches!(node.op, Op::Concat(_) | Op::Pad(Pad { mode: PadMode::Constant }));
+    let mut readers = rewriter.consumers(output);
+    moves && !rewriter.is_output(output) && readers.all(|reader| leads_to_product(rewriter, reader, depth))
 }
 
 /// Every `QuantizeLinear` of the network with one scale, by what it reads and the meaning of what it makes of that.

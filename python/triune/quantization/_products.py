@@ -1,0 +1,198 @@
+"""Products as devices have them: a matrix for a vector, a bias behind weights that are computed, one product for what an Einsum
+with constant weights says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from triune.quantization._model import Array, attribute, names_read, tensor_names, unused
+
+__all__ = ["write_products"]
+
+_ONNX = ("", "ai.onnx")
+
+Dims = list[int | None]
+
+
+def write_products(model: Any) -> None:
+    """Write products with a constant vector as ones with a matrix of one column, convolutions whose weights are computed without
+    a bias, which is added behind, and an Einsum with constant weights as a Conv of points or a MatMul.
+    """
+    writer = _Writer(model.graph)
+    nodes = list(model.graph.node)
+    for node in nodes:
+        writer.write(node)
+    writer.finish()
+
+
+class _Writer:
+    def __init__(self, graph: Any) -> None:
+        self._graph = graph
+        self._constants = {tensor.name: tensor for tensor in graph.initializer}
+        values = (*graph.value_info, *graph.input, *graph.output)
+        self._infos = {value.name: value.type.tensor_type for value in values}
+        self._taken = tensor_names(graph)
+        self.nodes: list[Any] = []
+
+    def write(self, node: Any) -> None:
+        """Add a node, or those that take its place."""
+        dims = self._dims(node.output[0]) if node.output and node.domain in _ONNX else None
+        weights = self._constants.get(node.input[1]) if len(node.input) > 1 else None
+        if dims is None:
+            self.nodes.append(node)
+        elif node.op_type == "MatMul" and weights is not None and len(weights.dims) == 1 and dims:
+            node.input[1] = self.put(self._array(node.input[1])[:, None], f"{weights.name}_column")
+            self._behind(node, [*dims, 1], "Squeeze", np.array([-1]))
+        elif node.op_type == "Conv" and weights is None and len(node.input) > 2 and node.input[2] in self._constants:
+            addend = self._array(node.input[2]).reshape(-1, *[1] * (len(dims) - 2))
+            del node.input[2]
+            self._behind(node, dims, "Add", addend)
+        elif node.op_type != "Einsum" or not self._einsum(node):
+            self.nodes.append(node)
+
+    def finish(self) -> None:
+        """Write the nodes back, without constants that nobody reads any more."""
+        graph = self._graph
+        del graph.node[:]
+        graph.node.extend(self.nodes)
+        read = {name for node in self.nodes for name in names_read(node)} | {value.name for value in graph.output}
+        for tensor in [tensor for tensor in graph.initializer if tensor.name not in read]:
+            graph.initializer.remove(tensor)
+
+    def _dims(self, name: str) -> Dims | None:
+        known = self._infos.get(name)
+        if known is None or not known.HasField("shape"):
+            return None
+        return [dim.dim_value or None for dim in known.shape.dim]
+
+    def _array(self, name: str) -> Array:
+        from onnx import numpy_helper
+
+        found: Array = numpy_helper.to_array(self._constants[name])
+        return found
+
+    def put(self, values: Array, name: str) -> str:
+        """Add a constant; return its name."""
+        from onnx import numpy_helper
+
+        name = unused(name, self._taken)
+        self._graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
+        return name
+
+    def _behind(self, node: Any, dims: Dims, operator: str, operand: Array) -> None:
+        """Add a node whose result has these extents, and an operator between that and who reads it."""
+        result = node.output[0]
+        node.output[0] = self.value(result, dims)
+        self.nodes.append(node)
+        self.nodes.append(_node(operator, [node.output[0], self.put(operand, f"{result}_{operator}_operand")], result))
+
+    def value(self, stem: str, dims: Dims) -> str:
+        """Name a value of these extents."""
+        from onnx import TensorProto, helper
+
+        name = unused(f"{stem}_product", self._taken)
+        self._graph.value_info.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, dims))
+        return name
+
+    def _einsum(self, node: Any) -> bool:
+        """Add what an Einsum of a value and constant weights is, if it is one product."""
+        terms, _, out = str(attribute(node, "equation", "")).replace(" ", "").partition("->")
+        labels = terms.split(",")
+        known = [name in self._constants for name in node.input]
+        if sorted(known) != [False, True] or not out or len(labels) != 2 or "." in terms:
+            return False
+        at = known.index(True)
+        (x, w), weights = (labels[1 - at], labels[at]), self._array(node.input[at])
+        source, dims = node.input[1 - at], self._dims(node.input[1 - at])
+        once = all(len(set(each)) == len(each) for each in (x, w, out))
+        summed = [label for label in x if label in w and label not in out]
+        rows = [label for label in x if label not in w]
+        columns = [label for label in out if label in w and label not in x]
+        shared = [label for label in out if label in w and label in x]
+        closed = set(out) == {*rows, *columns, *shared} and set(w) == {*summed, *columns, *shared}
+        if not once or not closed or not summed or not rows or dims is None or weights.dtype != np.float32:
+            return False
+        size: dict[str, int | None] = dict(zip(x, dims, strict=True)) | dict(zip(w, weights.shape, strict=True))
+        if shared and sum(size[label] is None for label in rows) > 1:
+            return False
+        spelled = _Spelled(self, node, size)
+        if not shared and len(columns) == 1 and len(x) > 2 and summed == [x[1]] and out == f"{x[0]}{columns[0]}{x[2:]}":
+            points = _ordered(weights, w, [*columns, *summed]).reshape(size[columns[0]] or 1, -1, *[1] * (len(x) - 2))
+            spelled.product("Conv", source, points, list(out), kernel_shape=[1] * (len(x) - 2))
+            return spelled.finish()
+        matrix = _ordered(weights, w, [*shared, *summed, *columns])
+        many = [int(np.prod([size[label] or 1 for label in each])) for each in (summed, columns)]
+        matrix = matrix.reshape(*[size[label] or 1 for label in shared], *many)
+        value = spelled.order(source, list(x), [*shared, *rows, *summed])
+        if len(summed) > 1 or (shared and len(rows) > 1):
+            value = spelled.join(value, shared, rows, many[0])
+        joined = [*shared, *(["rows"] if shared else rows), "columns"]
+        size |= {"rows": None, "columns": many[1]}
+        if shared and all(size[label] is not None for label in rows):
+            size["rows"] = int(np.prod([size[label] or 1 for label in rows]))
+        value = spelled.product("MatMul", value, matrix, joined)
+        found = [*shared, *rows, *columns]
+        if len(columns) != 1 or (shared and len(rows) > 1):
+            value = spelled.part(value, found, keep=0 if shared else len(rows))
+        spelled.order(value, found, list(out))
+        return spelled.finish()
+
+
+class _Spelled:
+    """The nodes that an Einsum becomes: the last of them makes its result."""
+
+    def __init__(self, writer: _Writer, node: Any, size: dict[str, int | None]) -> None:
+        self._writer = writer
+        self._node = node
+        self._size = size
+
+    def order(self, name: str, labels: list[str], wanted: list[str]) -> str:
+        """Bring axes into another order."""
+        if labels == wanted:
+            return name
+        return self._add("Transpose", [name], wanted, perm=[labels.index(label) for label in wanted])
+
+    def join(self, name: str, shared: Sequence[str], rows: Sequence[str], many: int) -> str:
+        """Let the axes that are summed over be one, and beside shared ones the rows, too."""
+        kept = [self._size[label] or 1 for label in shared] if shared else [0] * len(rows)
+        extents = [*kept, *([-1] if shared else []), many]
+        shape = np.array(extents, np.int64)
+        self._size |= {"summed": many, "joined": None}
+        labels = [*shared, *(["joined"] if shared else rows), "summed"]
+        return self._add("Reshape", [name, self._writer.put(shape, f"{self._node.output[0]}_shape")], labels)
+
+    def part(self, name: str, labels: list[str], keep: int) -> str:
+        """Let every label have an axis of its own; the first `keep` have one already."""
+        extents = [0] * keep + [self._size[label] or -1 for label in labels[keep:]]
+        shape = np.array(extents, np.int64)
+        return self._add("Reshape", [name, self._writer.put(shape, f"{self._node.output[0]}_shape")], labels)
+
+    def product(self, operator: str, name: str, weights: Array, labels: list[str], **attributes: Any) -> str:
+        """Multiply by constant weights, under the name of the Einsum."""
+        constant = self._writer.put(weights, f"{self._node.output[0]}_weights")
+        return self._add(operator, [name, constant], labels, name=self._node.name, **attributes)
+
+    def finish(self) -> bool:
+        """Let the last node make the Einsum's result."""
+        self._writer.nodes[-1].output[0] = self._node.output[0]
+        return True
+
+    def _add(self, operator: str, inputs: list[str], labels: Iterable[str], name: str = "", **attributes: Any) -> str:
+        writer, result = self._writer, self._node.output[0]
+        made = writer.value(result, [self._size[label] for label in labels])
+        writer.nodes.append(_node(operator, inputs, made, name, **attributes))
+        return made
+
+
+def _ordered(weights: Array, labels: str, wanted: Sequence[str]) -> Array:
+    return weights.transpose([labels.index(label) for label in wanted])
+
+
+def _node(operator: str, inputs: list[str], result: str, name: str = "", **attributes: Any) -> Any:
+    from onnx import helper
+
+    return helper.make_node(operator, inputs, [result], name, **attributes)
