@@ -155,6 +155,16 @@ def test_objects() -> None:
     assert plan._repr_html_().count("<tr>") == len(str(plan).split("\n\n")[0].splitlines())
 
 
+def test_what_ran_last_is_shown_where_nothing_was_prepared() -> None:
+    session = triune.Session(DIGITS_INT8)
+    for images in (3, 5):
+        session.run(None, {"image": np.zeros((images, 1, 8, 8), np.float32)})
+        assert session.plan().parts[0].operators[1].outputs[0].shape == (images, 16, 8, 8)
+    session.prepare(SHAPE)
+    session.run(None, {"image": np.zeros((2, 1, 8, 8), np.float32)})
+    assert session.plan().parts[0].operators[1].outputs[0].shape == (8, 16, 8, 8)
+
+
 def test_refusals() -> None:
     session = triune.Session(DIGITS_INT8)
     with pytest.raises(errors.ArgumentError, match="shapes are not known; call prepare first"):

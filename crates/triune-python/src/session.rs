@@ -278,7 +278,11 @@ impl Session {
             let values: Vec<ValueRef<'_>> =
                 parts.iter().zip(&lists).map(|(parts, list)| parts.value(list)).collect();
             let session = state.taking(&more).map_err(error::runtime)?;
-            session.run_values(&values, &mut into).map_err(error::runtime)
+            let results = session.run_values(&values, &mut into).map_err(error::runtime)?;
+            if more.is_empty() {
+                state.note(&values);
+            }
+            Ok(results)
         })?;
         drop(targets);
         if remembers && results.iter().all(Option::is_some) {
@@ -415,7 +419,7 @@ impl Session {
     /// Raises `ArgumentError` before the inputs' shapes are known.
     fn outline<'py>(&self, py: Python<'py>) -> PyResult<(Vec<Outlined>, Bound<'py, PyDict>)> {
         let outline = self.work(py, None, |state| {
-            let shapes = state.prepared()?;
+            let shapes = state.known()?;
             // What is planned for is the last plan that was used.
             state.session.prepare(&shapes).map_err(error::runtime)?;
             Ok(state.session.outline())
@@ -457,7 +461,7 @@ impl Session {
     /// Raises `ArgumentError` before the inputs' shapes are known.
     fn memory_plan<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (planned, shapes, results) = self.work(py, None, |state| {
-            let shapes = state.prepared()?;
+            let shapes = state.known()?;
             let planned = state.session.memory_plan(&shapes).map_err(error::runtime)?;
             Ok((planned, shapes, state.output_shapes.clone()))
         })?;
@@ -491,7 +495,7 @@ impl Session {
     /// Raises `ArgumentError` before the inputs' shapes are known, and if a part of the model runs on a device.
     fn plan<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let plan = self.work(py, None, |state| {
-            let shapes = state.prepared()?;
+            let shapes = state.known()?;
             state.session.plan(&shapes).map_err(error::runtime)
         })?;
         plan::dict(py, plan)
@@ -502,7 +506,7 @@ impl Session {
     /// Raises `ArgumentError` before the inputs' shapes are known.
     fn timeline(&self, py: Python<'_>) -> PyResult<Option<Timeline>> {
         self.work(py, None, |state| {
-            let shapes = state.prepared()?;
+            let shapes = state.known()?;
             let deployment = state.session.deployment(&shapes).map_err(error::runtime)?;
             Ok(deployment.map(|deployment| Timeline { inner: Profile::of(deployment) }))
         })

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use triune::internals::{
-    runtime::{self, Inputs, Session, SessionOptions, Tensor, TensorMut, TensorRef, Variable},
+    runtime::{self, Inputs, Session, SessionOptions, Tensor, TensorMut, TensorRef, ValueRef, Variable},
     tensor::{DType, Shape},
 };
 
@@ -18,6 +18,8 @@ pub(super) struct State {
     other: Option<(Vec<String>, Session)>,
     /// The extents that are planned for, once they are known.
     pub(super) shapes: Option<Vec<Shape>>,
+    /// Those that ran last, as long as none are planned for.
+    ran: Option<Vec<Shape>>,
     /// What they give: by output, `None` where it depends on data.
     pub(super) output_shapes: Vec<Option<Shape>>,
     /// What the last run on bound arrays gave for outputs without one.
@@ -30,7 +32,7 @@ impl State {
     pub(super) fn new(session: Session, options: SessionOptions) -> Result<Self, runtime::Error> {
         let (output_shapes, results) = (vec![None; session.outputs().len()], Vec::new());
         let shapes = session.model().default_shapes().map(<[Shape]>::to_vec);
-        let mut state = Self { session, options, other: None, shapes: None, output_shapes, results, plan: 0 };
+        let mut state = Self { session, options, other: None, shapes: None, ran: None, output_shapes, results, plan: 0 };
         if let Some(shapes) = shapes {
             state.prepare(shapes)?;
         }
@@ -41,6 +43,7 @@ impl State {
         let outputs = self.session.prepare(&shapes)?;
         self.output_shapes = outputs.into_iter().map(|known| known.map(|(_, shape)| shape)).collect();
         self.shapes = Some(shapes);
+        self.ran = None;
         self.results.clear();
         self.plan += 1;
         Ok(())
@@ -50,6 +53,23 @@ impl State {
     pub(super) fn prepared(&self) -> PyResult<Vec<Shape>> {
         let none = || error::argument("the inputs' shapes are not known; call prepare first");
         self.shapes.clone().ok_or_else(none)
+    }
+
+    /// The extents that are planned for, or, where none were asked for, those that ran last.
+    pub(super) fn known(&self) -> PyResult<Vec<Shape>> {
+        self.ran.clone().map_or_else(|| self.prepared(), Ok)
+    }
+
+    /// Notes the extents that a run had, where none are planned for and all of its inputs are tensors.
+    pub(super) fn note(&mut self, values: &[ValueRef<'_>]) {
+        if self.shapes.is_some() {
+            return;
+        }
+        let shapes = values.iter().map(|value| match value {
+            ValueRef::Tensor(tensor) => Shape::new(tensor.shape),
+            _ => None,
+        });
+        self.ran = shapes.collect();
     }
 
     /// What runs when these inputs are given besides those that have to be.
