@@ -32,7 +32,8 @@ impl State {
     pub(super) fn new(session: Session, options: SessionOptions) -> Result<Self, runtime::Error> {
         let (output_shapes, results) = (vec![None; session.outputs().len()], Vec::new());
         let shapes = session.model().default_shapes().map(<[Shape]>::to_vec);
-        let mut state = Self { session, options, other: None, shapes: None, ran: None, output_shapes, results, plan: 0 };
+        let mut state =
+            Self { session, options, other: None, shapes: None, ran: None, output_shapes, results, plan: 0 };
         if let Some(shapes) = shapes {
             state.prepare(shapes)?;
         }

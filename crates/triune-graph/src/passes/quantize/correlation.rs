@@ -62,7 +62,7 @@ impl Found {
         let (image, weights) = (node.inputs.first().copied()??, node.inputs.get(1).copied()??);
         let output = node.outputs.first().copied()??;
         (is_activation(rewriter, weights) && is_activation(rewriter, image)).then_some(())?;
-        is_quantized(rewriter, output).then_some(())?;
+        is_quantized(rewriter, output, MOST_STEPS).then_some(())?;
         let extents = |id: ValueId| <[usize; 4]>::try_from(&*rewriter.value(id).fixed_shape()?).ok();
         let (from, taps, to) = (extents(image)?, extents(weights)?, extents(output)?);
         let elements = [to[0], taps[1], op.groups, taps[2], taps[3], to[2], to[3]];
@@ -142,16 +142,20 @@ fn is_activation(rewriter: &Rewriter<'_>, mut real: ValueId) -> bool {
         .is_some_and(|(source, from)| from.is_byte() && rewriter.value(source).constant.is_none())
 }
 
-/// Whether a real is only read to be quantized, limited and in another order at most.
-fn is_quantized(rewriter: &Rewriter<'_>, real: ValueId) -> bool {
+/// Most steps between a result and its quantizer.
+const MOST_STEPS: usize = 8;
+
+/// Whether a real is only read to be quantized, limited and in another order at most, after so many `steps` at most.
+fn is_quantized(rewriter: &Rewriter<'_>, real: ValueId, steps: usize) -> bool {
     let quantizes = |(at, node): (usize, &Node)| {
         let passes = is_reordering(&node.op)
             || matches!(
                 &node.op,
                 Op::Unary(Unary { kind: UnaryKind::Relu | UnaryKind::Clip(_) }) | Op::Clip(_)
             );
+        let mut results = node.outputs.iter().flatten();
         quantizer(rewriter, at).is_some()
-            || passes && node.outputs.iter().flatten().all(|&output| is_quantized(rewriter, output))
+            || passes && steps > 0 && results.all(|&result| is_quantized(rewriter, result, steps - 1))
     };
     let mut readers = rewriter.consumers(real).filter_map(|at| Some((at, rewriter.get(at)?)));
     rewriter.is_private(real) && readers.all(quantizes)
