@@ -2,7 +2,7 @@
 //! two thirds of the steps.
 
 use std::arch::x86_64::{
-    __m512, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NLT_UQ, _mm_cvtss_f32, _mm_max_ps, _mm_movehdup_ps, _mm_movehl_ps,
+    __m512, _CMP_GT_OQ, _CMP_LE_OQ, _CMP_LT_OQ, _CMP_NLT_UQ, _mm_cvtss_f32, _mm_max_ps, _mm_movehdup_ps, _mm_movehl_ps,
     _mm256_castps256_ps128, _mm256_extractf128_ps, _mm256_max_ps, _mm512_add_ps, _mm512_and_ps,
     _mm512_andnot_ps, _mm512_castps512_ps256, _mm512_cmp_ps_mask, _mm512_div_ps, _mm512_extractf32x8_ps,
     _mm512_fmadd_ps, _mm512_fmsub_ps, _mm512_loadu_ps, _mm512_mask_add_ps, _mm512_mask_loadu_ps,
@@ -57,9 +57,16 @@ fn exp_up_to_largest(x: __m512) -> __m512 {
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
 fn sigmoid(x: __m512) -> __m512 {
-    let one = _mm512_set1_ps(1.0);
-    let low = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(x, _mm512_set1_ps(-MIDDLING));
-    let e = exp(_mm512_mask_mov_ps(_mm512_xor_ps(x, _mm512_set1_ps(-0.0)), low, x));
+    let (one, sign) = (_mm512_set1_ps(1.0), _mm512_set1_ps(-0.0));
+    let middling = _mm512_set1_ps(MIDDLING);
+    if _mm512_cmp_ps_mask::<_CMP_LE_OQ>(_mm512_andnot_ps(sign, x), middling) == u16::MAX {
+        // Nothing overflows, and nothing is gone: as `math::sigmoid_of_middling`.
+        let (n, p) = exp_parts(_mm512_xor_ps(x, sign));
+        let e = _mm512_scalef_ps(_mm512_add_ps(p, one), n);
+        return _mm512_div_ps(one, _mm512_add_ps(one, e));
+    }
+    let low = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(x, _mm512_xor_ps(middling, sign));
+    let e = exp_up_to_largest(_mm512_mask_mov_ps(_mm512_xor_ps(x, sign), low, x));
     _mm512_div_ps(_mm512_mask_mov_ps(one, low, e), _mm512_add_ps(one, e))
 }
 
