@@ -245,6 +245,8 @@ def build(
     # ImageMake takes the picture; nothing is put in front of the graph then.
     pictures, input_format = input_format, None if imagemake else input_format
 
+    floats = None if ends else source
+
     def put(file: Path) -> None:
         if detpost is None:
             put_whole(file)
@@ -268,7 +270,7 @@ def build(
                 if cascades:
                     say(_cascades(chosen["banded"]))
             else:
-                reals = source if file != source and not ends else None
+                reals = floats if file != source else None
                 _, found = _native.compile_documents(
                     file, target=target, output=folder, name=source.stem, float_model=reals, **plan, **logic
                 )
@@ -315,6 +317,8 @@ def build(
             )
         )
         said = ModelInfo.of_model(quantized)
+        if options.outputs:
+            floats = _end_at(source, room / "reals.onnx", options.outputs)
         put(quantized)
     return folder
 

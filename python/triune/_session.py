@@ -519,8 +519,8 @@ class Session:
         output lies and for how long; memory, threads, and which commands run strip by strip.
 
         `shapes` are as for `prepare`, which is done where it was not; None stands for those that were prepared last, or that
-        the model fixes, or else for those that ran last. Where extents depend on data, stages that have run are told, as they ran last. Text of it is a table,
-        ``to_dict()`` is for JSON.
+        the model fixes, or else for those that ran last. Where extents depend on data, stages that have run are told, as they
+        ran last. Text of it is a table, ``to_dict()`` is for JSON.
 
         Raises `triune.errors.ArgumentError` as `prepare` does, and without `shapes` where none are known.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -147,15 +148,41 @@ def test_bias_shapes_and_old_operator_sets(tmp_path: Path, shape: tuple[int, ...
         assert np.abs(found["y"] - expected).max() < 0.1
 
 
-def test_a_bias_that_is_none_per_channel_is_named(tmp_path: Path) -> None:
+def test_the_outputs_that_a_refusal_names_are_a_cure_for_float_models_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    random = np.random.default_rng(5)
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 13]>
+        best (float[1,8,16] x) => (float[1,8,4] y) {
+            p = MatMul(x, w) s = Relu(p) k = Constant<value_ints = [4]>() v, i = TopK(s, k) y = MatMul(v, u) }""")
+    for name, shape in (("w", (16, 16)), ("u", (4, 4))):
+        weights = random.standard_normal(shape).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(weights, name))
+    onnx.save(model, tmp_path / "best.onnx")
+    np.savez(tmp_path / "x.npz", x=random.standard_normal((20, 8, 16)).astype(np.float32))
+    options = ["--calibrate", str(tmp_path / "x.npz"), "--target", "zg330", "--format", "icraft"]
+    compiling = ["compile", str(tmp_path / "best.onnx"), *options, "-o", str(tmp_path / "out")]
+    assert main(compiling) == 1
+    (end,) = re.findall(r"--outputs (\w+)", capsys.readouterr().err)
+    assert main([*compiling, "--outputs", end]) == 0
+
+
+def test_a_bias_for_each_image_is_added_behind(tmp_path: Path) -> None:
     """A batch of 2 with a bias of its own for each image."""
-    model = onnx.load(dense(tmp_path / "dense.onnx", np.ones((2, 4), np.float32)))
+    bias = np.array([[1, 2, 3, 4], [-4, -3, -2, -1]], np.float32)
+    model = onnx.load(dense(tmp_path / "dense.onnx", bias))
     for value in (*model.graph.input, *model.graph.output):
         value.type.tensor_type.shape.dim[0].dim_value = 2
     onnx.save(model, tmp_path / "dense.onnx")
-    samples = [{"x": np.ones((2, 6), np.float32)}]
-    with pytest.raises(errors.UnsupportedError, match=r"dense\.onnx: it cannot be quantized: node 'dense' \(Gemm\)"):
-        triune.compile(tmp_path / "dense.onnx", output=tmp_path / "out", calibration=samples)
+    random = np.random.default_rng(4)
+    samples = [{"x": random.uniform(-1, 1, (2, 6)).astype(np.float32)} for _ in range(20)]
+    package = triune.compile(tmp_path / "dense.onnx", output=tmp_path / "out", calibration=samples)
+    assert package.report.share == 1
+    np.save(tmp_path / "x.npy", samples[0]["x"])
+    assert main(["run", str(package), "--input", str(tmp_path / "x.npy"), "--output", str(tmp_path / "y.npz")]) == 0
+    (expected,) = triune.Session(tmp_path / "dense.onnx").run(samples[0])
+    with np.load(tmp_path / "y.npz") as found:
+        assert np.abs(found["y"] - expected).max() < 0.1
 
 
 def test_a_real_float_model_of_an_old_operator_set(test_data: Path, tmp_path: Path) -> None:

@@ -481,6 +481,58 @@ def test_a_product_with_a_trained_vector_is_one_with_a_column(tmp_path: Path) ->
     assert triune.compile(result.path, output=tmp_path / "package").report.share == 1
 
 
+COMPUTED_BIASES = {
+    "a product and what it is of": "x = Relu(a) p = MatMul(x, w) y = Add(p, x)",
+    "two products": "p = MatMul(a, w) r = MatMul(b, v) y = Add(p, r)",
+    "a function": "p = MatMul(a, w) r = MatMul(b, v) s = Sigmoid(r) y = Add(p, s)",
+    "an input": "y = Gemm<alpha = 0.5, beta = 2.0>(a, u, b)",
+    "places": "p = MatMul(a, w) y = Add(p, places)",
+    "turned": "t = Transpose<perm = [1, 0]>(a) s = Relu(t) y = Gemm<transA = 1>(s, w, line)",
+    "two values": "p = Relu(a) r = MatMul(a, w) y = Gemm<transB = 1, alpha = 0.5>(p, r)",
+    "of a convolution": """i = Reshape(a, image) r = MatMul(b, six) m = ReduceMean<axes = [0], keepdims = 0>(r)
+        y = Conv<pads = [1, 1, 1, 1]>(i, filters, m)""",
+    "of one that enlarges": """i = Reshape(a, image) r = MatMul(b, six) m = ReduceMean<axes = [0], keepdims = 0>(r)
+        y = ConvTranspose<strides = [2, 2]>(i, turned, m)""",
+}
+
+
+@pytest.mark.parametrize("form", COMPUTED_BIASES)
+def test_what_is_computed_and_added_to_a_product_is_no_constant(tmp_path: Path, form: str) -> None:
+    random = np.random.default_rng(3)
+    shapes = {"w": (32, 32), "v": (24, 32), "u": (32, 24), "six": (24, 6), "filters": (6, 2, 3, 3)}
+    shapes |= {"turned": (2, 6, 2, 2), "places": (4, 32), "line": (1, 32)}
+    weights = {name: random.standard_normal(shape).astype(np.float32) / 4 for name, shape in shapes.items()}
+    other = "float[4,24] b" if "b" in COMPUTED_BIASES[form].replace("beta", "") else ""
+    feeds = ", ".join(filter(None, ("float[4,32] a", other)))
+    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 13]>
+        sums ({feeds}) => (float[?,?] z) {{ {COMPUTED_BIASES[form]} z = Relu(y) }}""")
+    if "onv" in form or "enlarges" in form:
+        del model.graph.output[0].type.tensor_type.shape.dim[:]
+        model.graph.output[0].type.tensor_type.shape.dim.extend([onnx.TensorShapeProto.Dimension()] * 4)
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items())
+    model.graph.initializer.append(numpy_helper.from_array(np.array([1, 2, 8, 8]), "image"))
+    onnx.save(model, tmp_path / "float.onnx")
+    names = [value.name for value in model.graph.input]
+
+    def sample() -> dict[str, np.ndarray]:
+        extents = {"a": (4, 32), "b": (4, 24)}
+        return {name: random.standard_normal(extents[name], np.float32) for name in names}
+
+    result = triune.quantize(
+        tmp_path / "float.onnx", calibration=[sample() for _ in range(40)], output=tmp_path / "q.onnx"
+    )
+    assert result.checks[0].sqnr > 18
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.qdqisint8allowed", "1")
+    theirs = onnxruntime.InferenceSession(result.path, options)
+    feed = sample()
+    (found,) = triune.Session(result.path).run(feed)
+    np.testing.assert_allclose(found, theirs.run(None, feed)[0], rtol=0, atol=1e-6)
+    for name in names:
+        assert np.any(triune.Session(result.path).run({**feed, name: sample()[name]})[0] != found), name
+    assert triune.compile(result.path, output=tmp_path / "package").report.share == 1
+
+
 def test_an_einsum_of_two_values_is_a_product(tmp_path: Path) -> None:
     """Masks by queries and pixels, at the end of a network: integers, as the same by MatMul."""
     random = np.random.default_rng(7)

@@ -80,6 +80,7 @@ def prepare(source: Path, scratch: Path, outputs: Sequence[str] = ()) -> Any:
     prepared = onnx.load(files[1])
     prepared.ir_version = max(prepared.ir_version, _IR_VERSION)
     _rename_constants(prepared, there)
+    _rename_products(prepared)
     _find_types(prepared)
     _fold_casts(prepared)
     _plain_gemms(prepared)
@@ -90,6 +91,16 @@ def prepare(source: Path, scratch: Path, outputs: Sequence[str] = ()) -> Any:
         # Everything that is said of a node says its name.
         node.name = node.name or unused(f"{node.op_type}_{index}", names)
     return prepared
+
+
+def _rename_products(model: Any) -> None:
+    """Let products that onnxruntime's passes added a bias to have the names that they have in the file."""
+    names = {node.name for node in model.graph.node}
+    for node in model.graph.node:
+        name = node.name.removesuffix("/MatMulAddFusion")
+        if name not in names:
+            names.add(name)
+            node.name = name
 
 
 def _rename_constants(model: Any, there: set[str]) -> None:
@@ -269,10 +280,7 @@ def _fold_casts(model: Any) -> None:
 
 
 def _plain_gemms(model: Any) -> None:
-    """Give each Gemm with constants factors of 1 and a bias of one number per channel.
-
-    Raises `Refused` for a bias that is none.
-    """
+    """Give each Gemm with constant weights a factor of 1, and its bias, if that is constant and one number per channel, one."""
     from onnx import numpy_helper
 
     graph = model.graph
@@ -303,24 +311,19 @@ def _plain_gemms(model: Any) -> None:
         if node.op_type != "Gemm" or node.input[1] not in constants:
             continue
         alpha, beta = attribute(node, "alpha", 1.0), attribute(node, "beta", 1.0)
-        biased = len(node.input) > 2 and node.input[2] != ""
-        if biased and node.input[2] not in constants:
-            continue
         weight = numpy_helper.to_array(constants[node.input[1]])
         channels = weight.shape[0 if attribute(node, "transB", 0) else 1]
-        if biased:
-            values = numpy_helper.to_array(constants[node.input[2]])
-            if values.size not in (1, channels) or values.shape[-1:] not in ((), (1,), (channels,)):
-                raise Refused(
-                    f"node {node.name!r} (Gemm): its bias has the shape {values.shape}, not one number for each of "
-                    f"{channels} channels"
-                )
-            if values.shape != (channels,) or beta != 1:
-                flat = np.broadcast_to(values.reshape(-1), channels) * np.asarray(beta, values.dtype)
-                put(node, 2, np.ascontiguousarray(flat))
         if alpha != 1:
             put(node, 1, weight * np.asarray(alpha, weight.dtype))
-        for entry in [entry for entry in node.attribute if entry.name in ("alpha", "beta")]:
+        made = {"alpha"}
+        if len(node.input) > 2 and node.input[2] in constants:
+            values = numpy_helper.to_array(constants[node.input[2]])
+            if values.size in (1, channels) and values.shape[-1:] in ((), (1,), (channels,)):
+                if values.shape != (channels,) or beta != 1:
+                    flat = np.broadcast_to(values.reshape(-1), channels) * np.asarray(beta, values.dtype)
+                    put(node, 2, np.ascontiguousarray(flat))
+                made.add("beta")
+        for entry in [entry for entry in node.attribute if entry.name in made]:
             node.attribute.remove(entry)
 
 

@@ -1,5 +1,5 @@
-"""Products as devices have them: a matrix for a vector, a bias behind weights that are computed, one product for what an Einsum
-with constant weights says.
+"""Products as devices have them: a matrix for a vector, what is added behind if it or the weights are computed, one product for
+what an Einsum with constant weights says.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ __all__ = ["write_products"]
 
 _ONNX = ("", "ai.onnx")
 
+_CONVOLUTIONS = ("Conv", "ConvTranspose")
+
 Dims = list[int | None]
 
 
 def write_products(model: Any) -> None:
-    """Write products with a constant vector as ones with a matrix of one column, convolutions whose weights are computed without
-    a bias, which is added behind, and an Einsum with constant weights as a Conv of points or a MatMul.
+    """Write products with a constant vector as ones with a matrix of one column, an Einsum with constant weights as a Conv of
+    points or a MatMul, and a Gemm of two values as a MatMul. A bias that is computed, that comes to weights that are, or
+    that is not one number per channel is added behind.
     """
     writer = _Writer(model.graph)
     nodes = list(model.graph.node)
@@ -42,17 +45,86 @@ class _Writer:
         """Add a node, or those that take its place."""
         dims = self._dims(node.output[0]) if node.output and node.domain in _ONNX else None
         weights = self._constants.get(node.input[1]) if len(node.input) > 1 else None
-        if dims is None:
+        if node.domain not in _ONNX:
             self.nodes.append(node)
-        elif node.op_type == "MatMul" and weights is not None and len(weights.dims) == 1 and dims:
+        elif node.op_type == "Gemm":
+            self._gemm(node, weights is not None)
+        elif node.op_type in _CONVOLUTIONS and not self._is_plain(node):
+            rank = len(weights.dims) if weights is not None else len(dims or ())
+            if rank:
+                self._bias_behind(node, dims or [None] * rank)
+            else:
+                self.nodes.append(node)
+        elif dims and node.op_type == "MatMul" and weights is not None and len(weights.dims) == 1:
             node.input[1] = self.put(self._array(node.input[1])[:, None], f"{weights.name}_column")
-            self._behind(node, [*dims, 1], "Squeeze", np.array([-1]))
-        elif node.op_type == "Conv" and weights is None and len(node.input) > 2 and node.input[2] in self._constants:
-            addend = self._array(node.input[2]).reshape(-1, *[1] * (len(dims) - 2))
-            del node.input[2]
-            self._behind(node, dims, "Add", addend)
-        elif node.op_type != "Einsum" or not self._einsum(node):
+            self._behind(node, [*dims, 1], "Squeeze", self.put(np.array([-1]), f"{node.output[0]}_axes"))
+        elif dims is None or node.op_type != "Einsum" or not self._einsum(node):
             self.nodes.append(node)
+
+    def _is_plain(self, node: Any) -> bool:
+        """Say whether a product has no bias, or one of constants beside constant weights, one number per channel."""
+        name = node.input[2] if len(node.input) > 2 else ""
+        constant = name in self._constants and len(self._constants[name].dims) == 1
+        return name == "" or (constant and node.input[1] in self._constants)
+
+    def _bias_behind(self, node: Any, dims: Dims) -> None:
+        """Add a convolution without its bias, and the bias behind it."""
+        bias, ones = node.input[2], [1] * (len(dims) - 2)
+        del node.input[2]
+        if bias in self._constants:
+            addend = self.put(self._array(bias).reshape(-1, *ones), f"{node.output[0]}_addend")
+        else:
+            shape = self.put(np.array([-1, *ones], np.int64), f"{node.output[0]}_bias_shape")
+            addend = self.value(f"{node.output[0]}_bias", [None, *ones])
+            self.nodes.append(_node("Reshape", [bias, shape], addend))
+        self._behind(node, dims, "Add", addend)
+
+    def _gemm(self, node: Any, constant: bool) -> None:
+        """Add a Gemm of constant weights with a bias per channel as it is, and any other in its parts."""
+        turned, plain = attribute(node, "transA", 0), self._is_plain(node)
+        if constant and plain and not turned:
+            self.nodes.append(node)
+            return
+        result = node.output[0]
+        dims = self._dims(result) or [None, None]
+        addend = node.input[2] if len(node.input) > 2 and not (constant and plain) else ""
+        factors = {entry.name: entry.f for entry in node.attribute if entry.name in ("alpha", "beta")}
+        for name in ("transA", *(("alpha", "beta") if addend or not constant else ())):
+            for entry in [entry for entry in node.attribute if entry.name == name]:
+                node.attribute.remove(entry)
+        if turned:
+            node.input[0] = self._turned(node.input[0], f"{result}_left")
+        if addend:
+            addend = self._scaled(addend, factors.get("beta", 1.0), f"{result}_addend")
+        if addend or not constant:
+            del node.input[2:]
+        if not constant:
+            if attribute(node, "transB", 0):
+                node.input[1] = self._turned(node.input[1], f"{result}_right")
+            del node.attribute[:]
+            node.op_type = "MatMul"
+            if factors.get("alpha", 1.0) != 1.0:
+                self._behind(node, dims, "Mul", self.put(np.array(factors["alpha"], np.float32), f"{result}_factor"))
+                node = self.nodes.pop()
+        if addend:
+            self._behind(node, dims, "Add", addend)
+        else:
+            self.nodes.append(node)
+
+    def _turned(self, name: str, stem: str) -> str:
+        turned = self.value(stem, [None, None])
+        self.nodes.append(_node("Transpose", [name], turned, perm=[1, 0]))
+        return turned
+
+    def _scaled(self, name: str, factor: float, stem: str) -> str:
+        if factor == 1.0:
+            return name
+        if name in self._constants:
+            values = self._array(name)
+            return self.put(values * np.asarray(factor, values.dtype), stem)
+        scaled = self.value(stem, self._dims(name) or [None, None])
+        self.nodes.append(_node("Mul", [name, self.put(np.array(factor, np.float32), f"{stem}_factor")], scaled))
+        return scaled
 
     def finish(self) -> None:
         """Write the nodes back, without constants that nobody reads any more."""
@@ -83,12 +155,12 @@ class _Writer:
         self._graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
         return name
 
-    def _behind(self, node: Any, dims: Dims, operator: str, operand: Array) -> None:
+    def _behind(self, node: Any, dims: Dims, operator: str, operand: str) -> None:
         """Add a node whose result has these extents, and an operator between that and who reads it."""
         result = node.output[0]
         node.output[0] = self.value(result, dims)
         self.nodes.append(node)
-        self.nodes.append(_node(operator, [node.output[0], self.put(operand, f"{result}_{operator}_operand")], result))
+        self.nodes.append(_node(operator, [node.output[0], operand], result))
 
     def value(self, stem: str, dims: Dims) -> str:
         """Name a value of these extents."""

@@ -98,8 +98,10 @@ def _impossible(network: Network, node: Any) -> str:
         return VOLUME
     if node.op_type == "ConvTranspose" and not network.is_constant(node.input[1]):
         return "has weights that are not constant"
-    if node.op_type == "Conv" and not network.is_constant(node.input[1]) and len(operands) != 2:
-        return "has weights and a bias that are not constant"
+    biased = node.op_type in ("Conv", "ConvTranspose", "Gemm") and len(node.input) > 2 and node.input[2]
+    if biased and not all(map(network.is_constant, node.input[1:3])):
+        # What was not added behind, as nobody knows how many axes it has.
+        return "has a bias that is not constant, or that comes to weights that are not"
     if node.op_type == "Gemm" and (attribute(node, "transA", 0) or not network.is_constant(node.input[1])):
         return "has no integer form"
     return ""
