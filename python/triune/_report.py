@@ -83,6 +83,8 @@ class CompileReport:
     stayed: tuple[Stayed, ...]
     crossings: tuple[Crossing, ...]
     outputs: tuple[Output, ...]
+    together: tuple[str, str] | None = None
+    """A node that takes images of a batch together, and its operator; None if there is none, or the batch is fixed."""
 
     @classmethod
     def of(cls, target: str, found: _native.CompileReport) -> CompileReport:
@@ -99,6 +101,7 @@ class CompileReport:
             outputs=tuple(
                 Output(name, dtype, tuple(shape), *(quant or none)) for name, dtype, shape, quant in found.outputs
             ),
+            together=found.together,
         )
 
     @property
@@ -113,6 +116,17 @@ class CompileReport:
         return (
             f"{1 - self.share:.1%} of the multiply-accumulates stay on the host, most of them because of "
             f"{reason[0]}: {reason[1]}"
+        )
+
+    @property
+    def mixing(self) -> str | None:
+        """What to say of a model that takes images of a batch together: a program computes each alone. None of others."""
+        if self.together is None:
+            return None
+        node, operator = self.together
+        return (
+            f"node {node!r} ({operator}) takes the images of a batch together, and a program computes each alone, as the model "
+            "does with a batch of one; to have them together, fix the batch in the file"
         )
 
     def reasons(self) -> list[tuple[str, str, int, int]]:
@@ -138,7 +152,8 @@ class CompileReport:
         """Return it as text for people: sides, reasons, crossings with their bytes per image, outputs with scale and zero
         point.
 
-        Parts are separated by a blank line; that of the reasons is left out if no operator stayed on the host.
+        Parts are separated by a blank line; that of the reasons is left out if no operator stayed on the host, and so is what
+        `mixing` says.
         """
         from triune.profiling._table import compact, size
 
@@ -167,6 +182,8 @@ class CompileReport:
             for each in self.outputs
         ]
         parts.append(_columns(("output", "dtype", "shape", "integers"), outputs))
+        if self.mixing:
+            parts.append(f"{self.mixing}\n")
         return "\n".join(parts)
 
     def __str__(self) -> str:

@@ -13,6 +13,7 @@ use crate::{
     partition::{Core, End, Turns, partition},
     plan::{self, Besides},
     tail::Split,
+    together::taken_together,
     view::{Home, View},
 };
 
@@ -85,6 +86,13 @@ pub struct Summary {
 /// depend on data ends the host's last part.
 pub fn compile(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Result<Compiled, Error> {
     expect_numbers(model)?;
+    let mut compiled = compile_open(model, spec, options)?;
+    compiled.report.together = taken_together(model);
+    Ok(compiled)
+}
+
+/// Compiles a model whose extents may depend on data.
+fn compile_open(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) -> Result<Compiled, Error> {
     let Some(split) = Split::of(model)? else { return compile_static(model, spec, options) };
     // Extents may be known all the same.
     let mut whole = bind_batch(model, 1)?;

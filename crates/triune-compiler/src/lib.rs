@@ -16,6 +16,7 @@ pub mod patch;
 pub mod plan;
 mod program;
 mod tail;
+mod together;
 pub mod view;
 
 pub use compile::{
@@ -27,3 +28,4 @@ pub use outline::{Outline, OutlineBuilder, OutlineNode, OutlineValue, Skeleton};
 pub use partition::report::{Crossing, Given, Report, Share, Stayed};
 pub use plan::PlanOptions;
 pub use program::{ALIGNMENT, Operator, PlannedBuffer, Program, Residency, TensorIo, Wait};
+pub use together::taken_together;

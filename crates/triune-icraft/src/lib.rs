@@ -57,7 +57,7 @@ use form::Style;
 use generate::Generated;
 use logic::Image;
 use source::Source;
-use triune_compiler::{Error as CompileError, PlanOptions, Report, adapt, bind_batch};
+use triune_compiler::{Error as CompileError, PlanOptions, Report, adapt, bind_batch, taken_together};
 pub use triune_runtime::Error;
 use triune_runtime::{fold_constants, target};
 use triune_tensor::text::Name;
@@ -251,7 +251,7 @@ impl Stages {
             adapted: title(adapted),
             compiled: title(compiled),
             suffix: accelerator.suffix(),
-            report: core.report.clone(),
+            report: Report { together: taken_together(model), ..core.report.clone() },
         })
     }
 

@@ -2,13 +2,13 @@
 //! two thirds of the steps.
 
 use std::arch::x86_64::{
-    __m512, _CMP_GT_OQ, _CMP_LE_OQ, _CMP_LT_OQ, _CMP_NLT_UQ, _mm_cvtss_f32, _mm_max_ps, _mm_movehdup_ps, _mm_movehl_ps,
-    _mm256_castps256_ps128, _mm256_extractf128_ps, _mm256_max_ps, _mm512_add_ps, _mm512_and_ps,
-    _mm512_andnot_ps, _mm512_castps512_ps256, _mm512_cmp_ps_mask, _mm512_div_ps, _mm512_extractf32x8_ps,
-    _mm512_fmadd_ps, _mm512_fmsub_ps, _mm512_loadu_ps, _mm512_mask_add_ps, _mm512_mask_loadu_ps,
-    _mm512_mask_mov_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_maskz_mul_ps,
-    _mm512_maskz_scalef_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_or_ps, _mm512_scalef_ps,
-    _mm512_set1_ps, _mm512_storeu_ps, _mm512_sub_ps, _mm512_xor_ps,
+    __m512, _CMP_GT_OQ, _CMP_LE_OQ, _CMP_LT_OQ, _CMP_NLT_UQ, _mm_cvtss_f32, _mm_max_ps, _mm_movehdup_ps,
+    _mm_movehl_ps, _mm256_castps256_ps128, _mm256_extractf128_ps, _mm256_max_ps, _mm512_add_ps,
+    _mm512_and_ps, _mm512_andnot_ps, _mm512_castps512_ps256, _mm512_cmp_ps_mask, _mm512_div_ps,
+    _mm512_extractf32x8_ps, _mm512_fmadd_ps, _mm512_fmsub_ps, _mm512_loadu_ps, _mm512_mask_add_ps,
+    _mm512_mask_loadu_ps, _mm512_mask_mov_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps,
+    _mm512_maskz_mul_ps, _mm512_maskz_scalef_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_or_ps,
+    _mm512_scalef_ps, _mm512_set1_ps, _mm512_storeu_ps, _mm512_sub_ps, _mm512_xor_ps,
 };
 use std::f32::consts::{FRAC_1_SQRT_2, LOG2_E};
 

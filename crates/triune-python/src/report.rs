@@ -24,6 +24,8 @@ pub(crate) struct CompileReport {
     crossings: Vec<(String, bool, usize, u64)>,
     /// The model's outputs: name, dtype, extents, and dtype, scale and zero point of the integers behind them.
     outputs: Vec<Output>,
+    /// A node that takes images of a batch together, and its operator.
+    together: Option<(String, String)>,
 }
 
 impl CompileReport {
@@ -45,6 +47,7 @@ impl CompileReport {
             stayed: stayed.collect(),
             crossings: crossings.collect(),
             outputs: outputs.collect(),
+            together: report.together,
         }
     }
 }

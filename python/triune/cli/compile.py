@@ -179,6 +179,8 @@ def _run(options: argparse.Namespace) -> int:
         report = package.report
         if report.warning:
             progress.warn(report.warning)
+        if report.mixing:
+            progress.warn(report.mixing)
     if options.json:
         print(report.json())
         return 0

@@ -26,6 +26,8 @@ pub struct Report {
     pub crossings: Vec<Crossing>,
     /// What the model gives.
     pub outputs: Vec<Given>,
+    /// The name and the operator of a node that takes images of a batch together, as [`taken_together`](crate::taken_together) finds it.
+    pub together: Option<(String, String)>,
 }
 
 /// Operators on one side.
