@@ -1,6 +1,6 @@
 //! What takes images of a batch together. A device computes each image alone.
 
-use triune_graph::{Graph, Node, Op, ValueId, infer};
+use triune_graph::{Graph, Node, ValueId, infer};
 
 use crate::compile::{bind_batch, compile_room};
 
@@ -23,33 +23,11 @@ pub fn taken_together(model: &Graph) -> Option<(String, String)> {
         extent(&one) != extent(&many)
     };
     let joins = |node: &&Node| {
-        let operands = node.inputs.iter().flatten().enumerate();
-        operands.filter_map(|(index, &id)| Some((index, id, many.value(id).fixed_shape()?))).any(
-            |(index, id, shape)| {
-                joined(&node.op, index, shape.rank()).into_iter().any(|axis| grows(id, axis))
-            },
+        let operands = node.inputs.iter().enumerate().filter_map(|(index, id)| Some((index, (*id)?)));
+        operands.filter_map(|(index, id)| Some((index, id, many.value(id).fixed_shape()?))).any(
+            |(index, id, shape)| node.op.joins(index, shape.rank()).into_iter().any(|axis| grows(id, axis)),
         )
     };
     let (name, op) = many.nodes.iter().find(joins)?.title();
     Some((name.to_owned(), op.to_owned()))
-}
-
-/// The axes of an operand along which results are made of several elements.
-fn joined(op: &Op, index: usize, rank: usize) -> Vec<usize> {
-    let counted = |axis: isize| if axis < 0 { axis.saturating_add_unsigned(rank) } else { axis } as usize;
-    match (op, index) {
-        (Op::Reduce(op), 0) => {
-            let gone = op.reduced(rank).unwrap_or_default();
-            gone.iter().enumerate().filter_map(|(axis, gone)| gone.then_some(axis)).collect()
-        }
-        (Op::ArgReduce(op), 0) => vec![counted(op.axis)],
-        (Op::TopK(op), 0) => vec![counted(op.axis)],
-        (Op::Running(op), 0) => vec![op.axis],
-        (Op::Softmax(op), 0) if op.flatten => (counted(op.axis)..rank).collect(),
-        (Op::Softmax(op), 0) => vec![counted(op.axis)],
-        (Op::LayerNorm(op), 0) => (op.axes[0]..op.axes[1]).collect(),
-        (Op::MatMul(_), 0) => vec![counted(-1)],
-        (Op::MatMul(_), 1) => vec![counted(if rank > 1 { -2 } else { -1 })],
-        _ => Vec::new(),
-    }
 }

@@ -309,6 +309,27 @@ impl Op {
         }
     }
 
+    /// The axes of operand `operand`, of `rank` of them, along which results are made of several elements: reduced, compared,
+    /// summed over. Windows and what only moves elements have none.
+    pub fn joins(&self, operand: usize, rank: usize) -> Vec<usize> {
+        let counted = |axis: isize| if axis < 0 { axis.saturating_add_unsigned(rank) } else { axis } as usize;
+        match (self, operand) {
+            (Self::Reduce(op), 0) => {
+                let gone = op.reduced(rank).unwrap_or_default();
+                gone.iter().enumerate().filter_map(|(axis, gone)| gone.then_some(axis)).collect()
+            }
+            (Self::ArgReduce(op), 0) => vec![counted(op.axis)],
+            (Self::TopK(op), 0) => vec![counted(op.axis)],
+            (Self::Running(op), 0) => vec![op.axis],
+            (Self::Softmax(op), 0) if op.flatten => (counted(op.axis)..rank).collect(),
+            (Self::Softmax(op), 0) => vec![counted(op.axis)],
+            (Self::LayerNorm(op), 0) => (op.axes[0]..op.axes[1]).collect(),
+            (Self::MatMul(_), 0) => vec![counted(-1)],
+            (Self::MatMul(_), 1) => vec![counted(if rank > 1 { -2 } else { -1 })],
+            _ => Vec::new(),
+        }
+    }
+
     /// The results' types, one per entry of a node's outputs; attributes that depend on the operands' extents are
     /// fixed on the way.
     pub(crate) fn infer(&mut self, at: &Operands<'_>, outputs: usize) -> Result<Vec<TensorType>, Error> {

@@ -198,6 +198,22 @@ impl Panels {
     }
 }
 
+/// Packs one panel.
+pub(crate) fn pack_panel(
+    panels: &Panels,
+    panel: usize,
+    k: usize,
+    packed: &mut [f32],
+    value: &impl Fn(usize, usize) -> f32,
+) {
+    let (width, used, first) = (panels.width(panel), panels.used(panel), panel * panels.columns);
+    for (row, packed) in packed.chunks_exact_mut(width).take(k).enumerate() {
+        for (column, packed) in packed.iter_mut().enumerate() {
+            *packed = if column < used { value(row, first + column) } else { 0.0 };
+        }
+    }
+}
+
 /// # Safety
 /// As [`Panels::tile`].
 unsafe fn tile_scalar<const N: usize>(

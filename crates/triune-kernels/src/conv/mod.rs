@@ -26,8 +26,8 @@ mod qscalar;
 mod winograd;
 mod winograd_simd;
 
-pub(crate) use fconv::pack_panel;
 pub use fconv::{FConv, FConvSpec, PackedFilter};
+pub(crate) use fgemm::pack_panel;
 pub use fpack::Filter;
 pub use method::ConvMethod;
 pub use q8::{Q8, QAdd};
