@@ -41,7 +41,7 @@ struct Ends<'g> {
 }
 
 impl<'g> Reasons<'g> {
-    /// The reasons in a network whose nodes have these stages; `kept` as for [`stages`].
+    /// The reasons in a network whose nodes have these stages; `kept` as for [`stages`](super::stages::stages).
     pub fn new(
         graph: &'g Graph,
         stages: &[u32],
