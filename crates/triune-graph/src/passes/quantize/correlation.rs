@@ -19,7 +19,7 @@ const MOST_ELEMENTS: usize = 1 << 24;
 /// Most rows and columns of a window together, each of which is copied by itself.
 const MOST_PARTS: usize = 256;
 
-/// Makes products of all convolutions of computed weights between quantizers, as [`as_product`] does. Infers types behind what
+/// Makes products of all convolutions of computed weights between quantizers. Infers types behind what
 /// changed. Returns whether anything did.
 pub fn spell_out_correlations(graph: &mut Graph) -> Result<bool, Error> {
     let mut rewriter = Rewriter::new(graph);
