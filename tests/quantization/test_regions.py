@@ -481,6 +481,52 @@ def test_a_product_with_a_trained_vector_is_one_with_a_column(tmp_path: Path) ->
     assert triune.compile(result.path, output=tmp_path / "package").report.share == 1
 
 
+# What is multiplied by constants on the left, or by a matrix per head: shapes, and what the product is written as.
+MATRICES: dict[str, tuple[tuple[int, ...], tuple[int, ...], bool, list[str]]] = {
+    "nodes of a graph": ((2, 7, 6), (7, 7), True, ["Conv"]),
+    "a matrix": ((7, 6), (5, 7), True, ["Transpose", "MatMul", "Transpose"]),
+    "frames of a graph": ((2, 3, 7, 6), (5, 7), True, ["Transpose", "MatMul", "Transpose"]),
+    "a graph per head": ((2, 3, 7, 6), (3, 5, 7), True, ["Transpose", "Reshape", "MatMul", "Reshape", "Transpose"]),
+    "graphs of one value": ((1, 7, 6), (3, 5, 7), True, ["Transpose", "Reshape", "MatMul", "Reshape", "Transpose"]),
+    "a row": ((2, 7, 6), (7,), True, ["Transpose", "MatMul", "Reshape"]),
+    "heads": ((1, 9, 8), (4, 8, 5), False, ["Transpose", "Reshape", "MatMul", "Reshape", "Transpose"]),
+    "heads of images": ((2, 1, 9, 8), (4, 8, 5), False, ["Transpose", "Reshape", "MatMul", "Reshape", "Transpose"]),
+    "heads of a matrix": ((9, 8), (4, 8, 5), False, ["MatMul", "Reshape", "Transpose"]),
+    "as devices have it": ((4, 9, 8), (4, 8, 5), False, ["MatMul"]),
+}
+
+
+@pytest.mark.parametrize("name", MATRICES)
+@pytest.mark.parametrize("open_batch", [False, True])
+def test_constants_of_a_product_come_to_the_right(name: str, open_batch: bool, tmp_path: Path) -> None:
+    shape, weights, left, written = MATRICES[name]
+    random = np.random.default_rng(5)
+    x, w = (random.standard_normal(each, np.float32) for each in (shape, weights))
+    expected = np.matmul(w, x) if left else np.matmul(x, w)
+    kinds = ["n" if open_batch and axis == 0 and extent == 2 else extent for axis, extent in enumerate(shape)]
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["w", "x"] if left else ["x", "w"], ["y"], "p")],
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, kinds)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * expected.ndim)],
+        [numpy_helper.from_array(w, "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    write_products(model)
+    onnx.checker.check_model(model, full_check=True)
+    assert [node.op_type for node in model.graph.node] == written
+    (found,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+    samples = [{"x": random.standard_normal(shape, np.float32)} for _ in range(8)]
+    onnx.save(helper.make_model(graph, opset_imports=model.opset_import, ir_version=8), tmp_path / "float.onnx")
+    result = triune.quantize(tmp_path / "float.onnx", calibration=samples, output=tmp_path / "q.onnx")
+    assert "p" not in result.kept_float
+    assert triune.compile(result.path, output=tmp_path / "package").report.share == 1
+    (quantized,) = onnxruntime.InferenceSession(result.path).run(None, {"x": x})
+    np.testing.assert_array_equal(triune.Session(result.path).run({"x": x})[0], quantized)
+
+
 COMPUTED_BIASES = {
     "a product and what it is of": "x = Relu(a) p = MatMul(x, w) y = Add(p, x)",
     "two products": "p = MatMul(a, w) r = MatMul(b, v) y = Add(p, r)",

@@ -21,9 +21,10 @@ Dims = list[int | None]
 
 
 def write_products(model: Any) -> None:
-    """Write products with a constant vector as ones with a matrix of one column, an Einsum with constant weights as a Conv of
-    points or a MatMul, and a Gemm of two values as a MatMul. A bias that is computed, that comes to weights that are, or
-    that is not one number per channel is added behind.
+    """Write products with a constant vector as ones with a matrix of one column, those with constants on the left, with
+    a matrix per head for one value, or by an Einsum with constant weights as a Conv of points or a MatMul, and a Gemm of two
+    values as a MatMul. A bias that is computed, that comes to weights that are, or that is not one number per channel is
+    added behind.
     """
     writer = _Writer(model.graph)
     nodes = list(model.graph.node)
@@ -58,7 +59,7 @@ class _Writer:
         elif dims and node.op_type == "MatMul" and weights is not None and len(weights.dims) == 1:
             node.input[1] = self.put(self._array(node.input[1])[:, None], f"{weights.name}_column")
             self._behind(node, [*dims, 1], "Squeeze", self.put(np.array([-1]), f"{node.output[0]}_axes"))
-        elif dims is None or node.op_type != "Einsum" or not self._einsum(node):
+        elif not dims or not (self._einsum(node) if node.op_type == "Einsum" else self._matrices(node)):
             self.nodes.append(node)
 
     def _is_plain(self, node: Any) -> bool:
@@ -178,15 +179,57 @@ class _Writer:
         if sorted(known) != [False, True] or not out or len(labels) != 2 or "." in terms:
             return False
         at = known.index(True)
-        (x, w), weights = (labels[1 - at], labels[at]), self._array(node.input[at])
-        source, dims = node.input[1 - at], self._dims(node.input[1 - at])
+        return self._contraction(node, node.input[1 - at], labels[1 - at], self._array(node.input[at]), labels[at], out)
+
+    def _matrices(self, node: Any) -> bool:
+        """Add what a MatMul is whose constants are on the left, or have a matrix per head for one value."""
+        known = [name in self._constants for name in node.input]
+        if node.op_type != "MatMul" or sorted(known) != [False, True]:
+            return False
+        at = known.index(True)
+        dims, weights = self._dims(node.input[1 - at]), self._array(node.input[at])
+        if not dims or len(dims) < 2 or weights.ndim == 0 or max(len(dims), weights.ndim) > 10:
+            return False
+        outer = max(len(dims), weights.ndim) - 2
+        values = [0] * (outer + 2 - len(dims)) + dims[:-2]
+        matrices = [0] * (outer + 2 - max(weights.ndim, 2)) + list(weights.shape[:-2])
+        x = w = out = ""
+        extents: list[int] = []
+        for label, extent, many in zip("ABCDEFGH", values, matrices, strict=False):
+            out += label
+            if extent == 1 and many > 1:
+                # The value's axis of 1 is summed over, with one of 1 that the weights get.
+                x, w, extents = x + label.lower(), w + label.lower() + label, [*extents, 1, many]
+                continue
+            x += label if extent != 0 else ""
+            if many > 1 or extent == 0:
+                w, extents = w + label, [*extents, many]
+        if at == 1 and set(w) <= set(x):
+            return False
+        sides, result = (("kn", "k" if weights.ndim == 1 else "mk"), "n" if weights.ndim == 1 else "mn")
+        if at == 1:
+            sides, result = ("mk", "kn"), "mn"
+        weights = weights.reshape(*extents, *weights.shape[-2:])
+        return self._contraction(node, node.input[1 - at], x + sides[0], weights, w + sides[1], out + result)
+
+    def _contraction(self, node: Any, source: str, x: str, weights: Array, w: str, out: str) -> bool:
+        """Add what a sum of products of a value and constant weights is, each axis under its label, if it is one product."""
+        dims = self._dims(source)
         once = all(len(set(each)) == len(each) for each in (x, w, out))
         summed = [label for label in x if label in w and label not in out]
         rows = [label for label in x if label not in w]
         columns = [label for label in out if label in w and label not in x]
         shared = [label for label in out if label in w and label in x]
         closed = set(out) == {*rows, *columns, *shared} and set(w) == {*summed, *columns, *shared}
-        if not once or not closed or not summed or not rows or dims is None or weights.dtype != np.float32:
+        if (
+            not once
+            or not closed
+            or not summed
+            or not rows
+            or dims is None
+            or weights.dtype != np.float32
+            or not weights.size
+        ):
             return False
         size: dict[str, int | None] = dict(zip(x, dims, strict=True)) | dict(zip(w, weights.shape, strict=True))
         if shared and sum(size[label] is None for label in rows) > 1:
