@@ -22,7 +22,7 @@ use crate::arch::neon;
 use crate::fpool::{Apart, Join, Region};
 #[cfg(target_arch = "x86_64")]
 use crate::{
-    arch::transpose::{columns_of_eight, columns_of_lines},
+    arch::transpose::{columns_of_half, columns_of_lines},
     conv::fgemm_simd::{mask_256, mask_512},
 };
 
@@ -395,16 +395,27 @@ pub(crate) fn add_rows_avx2(x: &[f32], columns: usize, sum: f32) -> f32 {
                 sum += own;
             }
         };
-        // Two vectors of rows, so that one waits for its last column while the other goes on.
-        if row + LINES < rows {
-            let [low, high] = sums_of_rows(x, columns, [first(row), first(row + LINES)]);
-            add(row, low);
-            add(row + LINES, high);
-        } else {
-            let [only] = sums_of_rows(x, columns, [first(row)]);
-            add(row, only);
+        // Some vectors of rows, so that one waits for its last column while the others go on.
+        let at = |index: usize| first(row + index * LINES);
+        match (rows - row).div_ceil(LINES) {
+            1 => {
+                let [only] = sums_of_rows(x, columns, [at(0)]);
+                add(row, only);
+            }
+            2 => {
+                let [low, high] = sums_of_rows(x, columns, [at(0), at(1)]);
+                add(row, low);
+                add(row + LINES, high);
+            }
+            _ => {
+                // The last of three is there twice.
+                let four = sums_of_rows(x, columns, [at(0), at(1), at(2), at(3)]);
+                for (index, sums) in four.into_iter().enumerate().take((rows - row).div_ceil(LINES)) {
+                    add(row + index * LINES, sums);
+                }
+            }
         }
-        row += 2 * LINES;
+        row += 4 * LINES;
     }
     sum
 }
@@ -446,18 +457,19 @@ fn sums_of_rows<const VECTORS: usize>(
     columns: usize,
     first: [usize; VECTORS],
 ) -> [__m256; VECTORS] {
+    /// Columns at a time.
+    const COLUMNS: usize = 4;
     let mut sums = [_mm256_setzero_ps(); VECTORS];
-    for column in (0..columns).step_by(LINES) {
-        let at = column.min(columns - LINES);
-        let mut tiles = [[_mm256_setzero_ps(); LINES]; VECTORS];
+    for column in (0..columns).step_by(COLUMNS) {
+        let at = column.min(columns - COLUMNS);
+        let mut tiles = [[_mm256_setzero_ps(); COLUMNS]; VECTORS];
         for (tile, first) in tiles.iter_mut().zip(first) {
             let rows = &x[first * columns..][..LINES * columns];
-            // SAFETY: eight columns of eight rows.
-            *tile = unsafe {
-                columns_of_eight(rows[at..].as_ptr().cast(), (columns * size_of::<f32>()) as isize)
-            };
+            // SAFETY: four columns of eight rows.
+            *tile =
+                unsafe { columns_of_half(rows[at..].as_ptr().cast(), (columns * size_of::<f32>()) as isize) };
         }
-        for index in column - at..LINES {
+        for index in column - at..COLUMNS {
             for (sums, tile) in sums.iter_mut().zip(&tiles) {
                 *sums = _mm256_add_ps(*sums, tile[index]);
             }

@@ -1,5 +1,7 @@
 //! Weighted sums of elements that are picked by index: samples between pixels, columns that become images again.
 
+use std::ops::Range;
+
 use crate::cancel::spans;
 use crate::dispatch::{Level, multiversion};
 use crate::parallel::{self, GRAIN, Shared};
@@ -88,12 +90,17 @@ pub fn weigh(
         let (blocks, out) = (count.div_ceil(LANES), Shared::new(out));
         let work = (taps.saturating_mul(channels)).saturating_mul(LANES);
         parallel::ranges(pool, batch * blocks, GRAIN.div_ceil(work.max(1)), &|range| {
-            for index in spans(range.len(), work).flatten() {
-                let (image, block) = ((range.start + index) / blocks, (range.start + index) % blocks);
-                let indices = &indices[if shared { 0 } else { image * taps * count }..][..taps * count];
-                let x = &x[image * channels * elements..][..channels * elements];
-                // SAFETY: no two tasks have the same block of the same image; the length was checked.
-                unsafe { add_block(level, spec, x, indices, block, &out, image * channels * count) };
+            for part in spans(range.len(), work) {
+                let (mut next, end) = (range.start + part.start, range.start + part.end);
+                while next < end {
+                    let (image, block) = (next / blocks, next % blocks);
+                    let some = block..blocks.min(block + end - next).min(block + TOGETHER);
+                    next += some.len();
+                    let indices = &indices[if shared { 0 } else { image * taps * count }..][..taps * count];
+                    let x = &x[image * channels * elements..][..channels * elements];
+                    // SAFETY: no two tasks have the same block of the same image; the length was checked.
+                    unsafe { add_blocks(level, spec, x, indices, some, &out, image * channels * count) };
+                }
             }
         });
         return Ok(());
@@ -186,96 +193,128 @@ struct Piece {
     lanes: [u32; LANES],
 }
 
-/// Pieces that are added together.
-const PIECES: usize = 32;
+/// Blocks of results whose pieces are made before they are added, channel by channel: neighbouring blocks read neighbouring elements,
+/// and the next channel's lie elsewhere.
+const TOGETHER: usize = 16;
+/// Pieces that are made before they are added.
+const PIECES: usize = 16 * TOGETHER;
 
-/// One block of results of all channels of an image, which begin at `start`. The last block begins within the one before, and leaves
-/// alone what it shares with it.
+/// Where some pieces are added.
+#[derive(Clone, Copy, Default)]
+struct Block {
+    /// The first of its results. The last block begins within the one before, and leaves alone what it shares with it.
+    first: usize,
+    /// Results that it leaves alone.
+    skipped: usize,
+    /// The last of its pieces, and all before.
+    end: usize,
+}
+
+/// Blocks of results of all channels of an image, [`TOGETHER`] at most, which begin at `start`.
 ///
 /// # Safety
-/// Nobody else has the block.
-unsafe fn add_block(
+/// Nobody else has the blocks.
+unsafe fn add_blocks(
     level: Level,
     spec: &WeighSpec,
     x: &[f32],
     indices: &[i32],
-    block: usize,
+    blocks: Range<usize>,
     out: &Shared<'_, f32>,
     start: usize,
 ) {
     let count = spec.count;
-    let first = (block * LANES).min(count - LANES);
-    let own = block * LANES - first..LANES;
-    // Adding this changes no bit of anything, where a zero would lose its sign.
-    for channel in 0..spec.channels {
+    let mut own = [Block::default(); TOGETHER];
+    for (own, block) in own.iter_mut().zip(blocks.clone()) {
+        let first = (block * LANES).min(count - LANES);
+        *own = Block { first, skipped: block * LANES - first, end: 0 };
+    }
+    let own = &mut own[..blocks.len()];
+    let behind = own[own.len() - 1].first + LANES;
+    let begin = blocks.start * LANES;
+    let results = |channel: usize, first: usize, len: usize| {
         // SAFETY: the caller's contract.
-        unsafe { out.piece(start + channel * count + first + own.start, own.len()) }.fill(-0.0);
+        unsafe { out.piece(start + channel * count + first, len) }
+    };
+    for channel in 0..spec.channels {
+        // Adding this changes no bit of anything, where a zero would lose its sign.
+        results(channel, begin, behind - begin).fill(-0.0);
     }
     let (mut pieces, mut len) = ([Piece { from: 0, lanes: [0; LANES] }; PIECES], 0);
-    let mut seen = [false; LANES];
-    for tap in indices.chunks_exact(count) {
-        let tap = &tap[first..][..LANES];
-        let mut last = None;
-        for lane in own.clone() {
-            let Ok(index) = u32::try_from(tap[lane]) else { continue };
-            let from = i64::from(index) - lane as i64;
-            if last != Some(from) {
-                if len == PIECES {
-                    // SAFETY: the caller's contract.
-                    unsafe { add_pieces(level, spec, x, &pieces, [first, own.start], out, start) };
-                    len = 0;
+    let mut seen = [[false; LANES]; TOGETHER];
+    let mut added = 0;
+    for at in 0..own.len() {
+        let Block { first, skipped, .. } = own[at];
+        for tap in indices.chunks_exact(count) {
+            let tap = &tap[first..][..LANES];
+            let mut last = None;
+            for lane in skipped..LANES {
+                let Ok(index) = u32::try_from(tap[lane]) else { continue };
+                let from = i64::from(index) - lane as i64;
+                if last != Some(from) {
+                    if len == PIECES {
+                        own[at].end = len;
+                        // SAFETY: the caller's contract.
+                        unsafe { add_pieces(level, spec, x, &pieces, &own[added..=at], out, start) };
+                        (added, len) = (at, 0);
+                    }
+                    pieces[len] = Piece { from, lanes: [0; LANES] };
+                    (last, len) = (Some(from), len + 1);
                 }
-                pieces[len] = Piece { from, lanes: [0; LANES] };
-                (last, len) = (Some(from), len + 1);
+                pieces[len - 1].lanes[lane] = u32::MAX;
+                seen[at][lane] = true;
             }
-            pieces[len - 1].lanes[lane] = u32::MAX;
-            seen[lane] = true;
         }
+        own[at].end = len;
     }
     // SAFETY: the caller's contract.
-    unsafe { add_pieces(level, spec, x, &pieces[..len], [first, own.start], out, start) };
-    for lane in own.filter(|&lane| !seen[lane]) {
-        for channel in 0..spec.channels {
-            // SAFETY: the caller's contract.
-            let result = unsafe { out.piece(start + channel * count + first + lane, 1) };
-            result[0] = 0.0;
+    unsafe { add_pieces(level, spec, x, &pieces[..len], &own[added..], out, start) };
+    for (block, seen) in own.iter().zip(&seen) {
+        for lane in (block.skipped..LANES).filter(|&lane| !seen[lane]) {
+            for channel in 0..spec.channels {
+                results(channel, block.first + lane, 1)[0] = 0.0;
+            }
         }
     }
 }
 
 multiversion! {
     /// # Safety
-    /// Nobody else has the block from `first` on, of which the lanes from `skipped` on are written.
+    /// Nobody else has the blocks, of which those lanes are written that none of them leaves alone.
     unsafe fn add_pieces(
-        spec: &WeighSpec, x: &[f32], pieces: &[Piece], lanes: [usize; 2], out: &Shared<'_, f32>, start: usize,
+        spec: &WeighSpec, x: &[f32], pieces: &[Piece], blocks: &[Block], out: &Shared<'_, f32>, start: usize,
     ) {
-        let [first, skipped] = lanes;
         for (channel, x) in x.chunks_exact(spec.elements).enumerate() {
-            // SAFETY: the caller's contract.
-            let out = unsafe { out.piece(start + channel * spec.count + first + skipped, LANES - skipped) };
-            let mut begun = [-0.0; LANES];
-            match <&[f32; LANES]>::try_from(&*out) {
-                Ok(out) => begun = *out,
-                Err(_) => begun[skipped..].copy_from_slice(out),
-            }
-            // In registers.
-            let mut sums = begun;
-            for Piece { from, lanes } in pieces {
-                let own = usize::try_from(*from).ok().and_then(|from| x.get(from..)?.first_chunk::<LANES>());
-                if let Some(x) = own {
-                    sums = with_lanes(sums, x, lanes);
-                    continue;
+            let mut from = 0;
+            for &Block { first, skipped, end } in blocks {
+                let pieces = &pieces[from..end];
+                from = end;
+                // SAFETY: the caller's contract.
+                let out = unsafe { out.piece(start + channel * spec.count + first + skipped, LANES - skipped) };
+                let mut begun = [-0.0; LANES];
+                match <&[f32; LANES]>::try_from(&*out) {
+                    Ok(out) => begun = *out,
+                    Err(_) => begun[skipped..].copy_from_slice(out),
                 }
-                let mut beside = [0.0; LANES];
-                for i in (0..LANES).filter(|&i| lanes[i] != 0) {
-                    beside[i] = x[(from + i as i64) as usize];
+                // In registers.
+                let mut sums = begun;
+                for Piece { from, lanes } in pieces {
+                    let own = usize::try_from(*from).ok().and_then(|from| x.get(from..)?.first_chunk::<LANES>());
+                    if let Some(x) = own {
+                        sums = with_lanes(sums, x, lanes);
+                        continue;
+                    }
+                    let mut beside = [0.0; LANES];
+                    for i in (0..LANES).filter(|&i| lanes[i] != 0) {
+                        beside[i] = x[(from + i as i64) as usize];
+                    }
+                    sums = with_lanes(sums, &beside, lanes);
                 }
-                sums = with_lanes(sums, &beside, lanes);
-            }
-            let done = sums;
-            match <&mut [f32; LANES]>::try_from(&mut *out) {
-                Ok(out) => *out = done,
-                Err(_) => out.copy_from_slice(&done[skipped..]),
+                let done = sums;
+                match <&mut [f32; LANES]>::try_from(&mut *out) {
+                    Ok(out) => *out = done,
+                    Err(_) => out.copy_from_slice(&done[skipped..]),
+                }
             }
         }
     }

@@ -30,7 +30,7 @@ use triune::internals::{
     },
 };
 
-use crate::{error, held::Held, interpreter};
+use crate::{aligned, error, held::Held, interpreter};
 
 /// Looks up the C interface of a numpy that is imported, once for all: before the first work, which comes before the first array.
 ///
@@ -337,7 +337,10 @@ pub(crate) fn empty<'py>(
     // Kept, as an import takes longer than a small array.
     static EMPTY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let empty = EMPTY.import(py, "numpy", "empty")?;
-    let empty = empty.call1((PyTuple::new(py, shape)?, descriptor(py, dtype)?))?;
+    let shaped = (PyTuple::new(py, shape)?, descriptor(py, dtype)?);
+    let bytes = shape.iter().try_fold(dtype.bytes(), |bytes, &extent| bytes.checked_mul(extent));
+    let small = bytes.is_some_and(|bytes| bytes < aligned::LEAST);
+    let empty = if small { empty.call1(shaped)? } else { aligned::within(py, || empty.call1(shaped))? };
     Ok(empty.cast_into::<PyUntypedArray>()?)
 }
 

@@ -5,6 +5,7 @@
     reason = "arguments from Python are extracted into values of our own"
 )]
 
+mod aligned;
 mod array;
 mod board;
 mod bound;

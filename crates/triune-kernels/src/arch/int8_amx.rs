@@ -160,7 +160,7 @@ pub(crate) unsafe fn end() {
 /// The kernel for rows and panels out of [`ROWS`]; between [`begin`] and [`end`].
 pub(crate) fn kernel(rows: usize, panels: usize) -> SumsKernel {
     match (rows, panels) {
-        (32, 2) => four_tiles,
+        (32, 2) => tiles::<2, 2>,
         (32, 1) => tiles::<2, 1>,
         (16, 2) => tiles::<1, 2>,
         (16, 1) => tiles::<1, 1>,
@@ -168,83 +168,167 @@ pub(crate) fn kernel(rows: usize, panels: usize) -> SumsKernel {
     }
 }
 
-/// 32 rows times two panels: each tile of either operand serves two of sums.
+/// 16 · MR rows times NV panels.
 ///
 /// # Safety
-/// As [`tiles`].
-unsafe fn four_tiles(block: &Block) {
-    let panel = block.steps * LINE;
-    // SAFETY: the block has 32 rows and two panels, both padded to whole tiles, and room for 32 × 32 sums.
+/// [`is_available`]; the block describes as many rows and panels that exist, a number of steps above 0 that is a multiple of [`STEPS`],
+/// and has room for their sums.
+unsafe fn tiles<const MR: usize, const NV: usize>(block: &Block) {
+    const NOTHING: [i32; 2 * LINES] = [0; 2 * LINES];
+    // SAFETY: the caller's contract.
     unsafe {
+        load::<MR, NV>(NOTHING.as_ptr());
+        add::<MR, NV, false>(&Operands {
+            activations: block.activations,
+            stride: block.stride,
+            weights: block.weights,
+            panel: block.steps * LINE,
+            count: block.steps / STEPS,
+        });
+        store::<MR, NV>(block.sums);
+    }
+}
+
+/// What is multiplied in tiles.
+pub(crate) struct Operands {
+    /// The first row of activations, and bytes to the next.
+    pub(crate) activations: *const u8,
+    pub(crate) stride: usize,
+    /// The first panel of weights, and bytes to the next.
+    pub(crate) weights: *const u8,
+    pub(crate) panel: usize,
+    /// Tiles of depth, one at least.
+    pub(crate) count: usize,
+}
+
+/// Moves a tile whose lines are a step apart.
+macro_rules! each_line {
+    ($text:literal, $at:expr, $step:expr) => {
+        asm!($text, at = in(reg) $at, step = in(reg) $step, options(nostack))
+    };
+}
+
+/// Lets each of 16 · MR rows of sums, over NV panels, begin with the same numbers.
+///
+/// # Safety
+/// Between [`begin`] and [`end`]; there are 16 · NV numbers.
+pub(crate) unsafe fn load<const MR: usize, const NV: usize>(numbers: *const i32) {
+    const { assert!((MR == 1 || MR == 2) && (NV == 1 || NV == 2)) };
+    // Lines that are no bytes apart are the same.
+    let none = 0_usize;
+    // SAFETY: the caller's contract.
+    unsafe {
+        each_line!("tileloadd tmm0, [{at} + {step}]", numbers, none);
+        if NV == 2 {
+            each_line!("tileloadd tmm1, [{at} + {step} + 64]", numbers, none);
+        }
+        if MR == 2 {
+            each_line!("tileloadd tmm2, [{at} + {step}]", numbers, none);
+        }
+        if MR * NV == 4 {
+            each_line!("tileloadd tmm3, [{at} + {step} + 64]", numbers, none);
+        }
+    }
+}
+
+/// The loop over depth: what is loaded and multiplied of each tile.
+macro_rules! depth {
+    ($operands:ident, $($line:expr),*) => {
         asm!(
-            "tilezero tmm0",
-            "tilezero tmm1",
-            "tilezero tmm2",
-            "tilezero tmm3",
             "2:",
-            "tileloadd tmm4, [{a} + {stride}]",
-            "tileloadd tmm6, [{b} + {line}]",
-            "tdpbusd tmm0, tmm4, tmm6",
-            "tileloadd tmm7, [{other} + {line}]",
-            "tdpbusd tmm1, tmm4, tmm7",
-            "tileloadd tmm5, [{below} + {stride}]",
-            "tdpbusd tmm2, tmm5, tmm6",
-            "tdpbusd tmm3, tmm5, tmm7",
+            $($line,)*
             "add {a}, 64",
             "add {below}, 64",
             "add {b}, 1024",
             "add {other}, 1024",
             "dec {count}",
             "jnz 2b",
-            "add {line}, {line}",
-            "tilestored [{c} + {line}], tmm0",
-            "tilestored [{c} + {line} + 64], tmm1",
-            "tilestored [{c} + {line} + 2048], tmm2",
-            "tilestored [{c} + {line} + 2112], tmm3",
-            a = inout(reg) block.activations => _,
-            below = inout(reg) block.activations.add(LINES * block.stride) => _,
-            b = inout(reg) block.weights => _,
-            other = inout(reg) block.weights.add(panel) => _,
-            stride = in(reg) block.stride,
-            line = inout(reg) LINE => _,
-            count = inout(reg) block.steps / STEPS => _,
-            c = in(reg) block.sums,
-            options(nostack),
-        );
+            a = inout(reg) $operands.activations => _,
+            below = inout(reg) $operands.activations.wrapping_add(LINES * $operands.stride) => _,
+            b = inout(reg) $operands.weights => _,
+            other = inout(reg) $operands.weights.wrapping_add($operands.panel) => _,
+            stride = in(reg) $operands.stride,
+            line = in(reg) LINE,
+            count = inout(reg) $operands.count => _,
+            options(nostack, readonly),
+        )
+    };
+}
+
+macro_rules! products {
+    ($operands:ident, $dot:literal) => {
+        match (MR, NV) {
+            (2, 2) => depth!(
+                $operands,
+                "tileloadd tmm4, [{a} + {stride}]",
+                "tileloadd tmm6, [{b} + {line}]",
+                concat!($dot, " tmm0, tmm4, tmm6"),
+                "tileloadd tmm7, [{other} + {line}]",
+                concat!($dot, " tmm1, tmm4, tmm7"),
+                "tileloadd tmm5, [{below} + {stride}]",
+                concat!($dot, " tmm2, tmm5, tmm6"),
+                concat!($dot, " tmm3, tmm5, tmm7")
+            ),
+            (2, 1) => depth!(
+                $operands,
+                "tileloadd tmm4, [{a} + {stride}]",
+                "tileloadd tmm6, [{b} + {line}]",
+                concat!($dot, " tmm0, tmm4, tmm6"),
+                "tileloadd tmm5, [{below} + {stride}]",
+                concat!($dot, " tmm2, tmm5, tmm6")
+            ),
+            (1, 2) => depth!(
+                $operands,
+                "tileloadd tmm4, [{a} + {stride}]",
+                "tileloadd tmm6, [{b} + {line}]",
+                concat!($dot, " tmm0, tmm4, tmm6"),
+                "tileloadd tmm7, [{other} + {line}]",
+                concat!($dot, " tmm1, tmm4, tmm7")
+            ),
+            _ => depth!(
+                $operands,
+                "tileloadd tmm4, [{a} + {stride}]",
+                "tileloadd tmm6, [{b} + {line}]",
+                concat!($dot, " tmm0, tmm4, tmm6")
+            ),
+        }
+    };
+}
+
+/// Adds products to sums that [`load`] began: 16 · MR rows of unsigned or `SIGNED` bytes times NV panels.
+///
+/// # Safety
+/// Between [`begin`] and [`end`]; the rows and panels exist, `count` lines of 64 bytes of each row and 16 of each panel.
+pub(crate) unsafe fn add<const MR: usize, const NV: usize, const SIGNED: bool>(operands: &Operands) {
+    const { assert!((MR == 1 || MR == 2) && (NV == 1 || NV == 2)) };
+    // SAFETY: the caller's contract.
+    unsafe {
+        if SIGNED {
+            products!(operands, "tdpbssd");
+        } else {
+            products!(operands, "tdpbusd");
+        }
     }
 }
 
-/// 16 · MR rows times NV panels, tile by tile.
+/// Stores the sums, row after row.
 ///
 /// # Safety
-/// [`is_available`]; the block describes as many rows and panels that exist, a number of steps above 0 that is a multiple of [`STEPS`],
-/// and has room for their sums.
-unsafe fn tiles<const MR: usize, const NV: usize>(block: &Block) {
-    for row in 0..MR {
-        for panel in 0..NV {
-            // SAFETY: the caller's contract.
-            unsafe {
-                asm!(
-                    "tilezero tmm0",
-                    "2:",
-                    "tileloadd tmm4, [{a} + {stride}]",
-                    "tileloadd tmm6, [{b} + {line}]",
-                    "tdpbusd tmm0, tmm4, tmm6",
-                    "add {a}, 64",
-                    "add {b}, 1024",
-                    "dec {count}",
-                    "jnz 2b",
-                    "tilestored [{c} + {line} * {times}], tmm0",
-                    a = inout(reg) block.activations.add(row * LINES * block.stride) => _,
-                    b = inout(reg) block.weights.add(panel * block.steps * LINE) => _,
-                    stride = in(reg) block.stride,
-                    line = in(reg) LINE,
-                    count = inout(reg) block.steps / STEPS => _,
-                    c = in(reg) block.sums.add((row * LINES * NV + panel) * LINES),
-                    times = const NV,
-                    options(nostack),
-                );
-            }
+/// Between [`begin`] and [`end`]; there is room for 16 · MR rows of 16 · NV sums.
+pub(crate) unsafe fn store<const MR: usize, const NV: usize>(sums: *mut i32) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let step = NV * LINE;
+        each_line!("tilestored [{at} + {step}], tmm0", sums, step);
+        if NV == 2 {
+            each_line!("tilestored [{at} + {step} + 64], tmm1", sums, step);
+        }
+        let sums = sums.wrapping_add(LINES * NV * LINES);
+        if MR == 2 {
+            each_line!("tilestored [{at} + {step}], tmm2", sums, step);
+        }
+        if MR * NV == 4 {
+            each_line!("tilestored [{at} + {step} + 64], tmm3", sums, step);
         }
     }
 }

@@ -9,8 +9,9 @@ use std::arch::x86_64::*;
 
 use crate::{
     arch::int8::{Dot, GemmKernel, Int8, Narrow, Sum, SumsKernel, fill},
+    arch::int8_amx,
     bmatmul::BlockRows,
-    conv::{Block, DepthwiseJob, GemmJob, depthwise_row, gemm_block, gemm_tile},
+    conv::{Block, DepthwiseJob, GemmJob, TileKernels, depthwise_row, gemm_block, gemm_tile, tiled_block},
     imatmul::{self, sums_block},
     math::BELOW_HALF,
 };
@@ -364,6 +365,27 @@ unsafe fn block_flipping<const MR: usize, const NV: usize>(block: &Block<'_>) {
     unsafe { gemm_block::<Avx512<true, true>, MR, NV>(block) }
 }
 
+/// 16 · MR rows times NV panels in tiles, the last steps of a run and the ends of sums in vectors.
+///
+/// # Safety
+/// [`tiled_block`]'s.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")]
+unsafe fn block_tiled<const FLIPS: bool, const MR: usize, const NV: usize>(block: &Block<'_>) {
+    // SAFETY: the caller's contract.
+    unsafe { tiled_block::<Avx512<true, FLIPS>, FLIPS, MR, NV>(block) }
+}
+
+/// The kernels in tiles, for activations that need not be flipped, and for those that are signed bytes to a tile.
+pub(crate) const TILED: TileKernels = tile_kernels::<false>();
+pub(crate) const TILED_SIGNED: TileKernels = tile_kernels::<true>();
+
+const fn tile_kernels<const FLIPS: bool>() -> TileKernels {
+    [
+        [(32, block_tiled::<FLIPS, 2, 1>), (16, block_tiled::<FLIPS, 1, 1>)],
+        [(32, block_tiled::<FLIPS, 2, 2>), (16, block_tiled::<FLIPS, 1, 2>)],
+    ]
+}
+
 /// The kernel that only sums, for rows and panels out of [`Int8::ROWS`].
 pub(crate) fn sums<const VNNI: bool>(rows: usize, panels: usize) -> SumsKernel {
     table!(rows, panels, if VNNI { sums_vnni } else { sums_avx512 })
@@ -538,6 +560,34 @@ pub(crate) unsafe fn tile_vnni(job: &GemmJob<'_>, task: usize, worker: usize) {
 pub(crate) unsafe fn tile_flipping(job: &GemmJob<'_>, task: usize, worker: usize) {
     // SAFETY: the caller's contract.
     unsafe { gemm_tile::<Avx512<true, true>>(job, task, worker) }
+}
+
+/// As [`tile_vnni`], with what there is room for in tiles.
+///
+/// # Safety
+/// As there, of a CPU with AMX.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")]
+pub(crate) unsafe fn tile_amx(job: &GemmJob<'_>, task: usize, worker: usize) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        int8_amx::begin();
+        gemm_tile::<Avx512<true>>(job, task, worker);
+        int8_amx::end();
+    }
+}
+
+/// As [`tile_flipping`], with what there is room for in tiles.
+///
+/// # Safety
+/// As [`tile_amx`].
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")]
+pub(crate) unsafe fn tile_amx_flipping(job: &GemmJob<'_>, task: usize, worker: usize) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        int8_amx::begin();
+        gemm_tile::<Avx512<true, true>>(job, task, worker);
+        int8_amx::end();
+    }
 }
 
 /// # Safety

@@ -10,9 +10,9 @@ use std::arch::aarch64::{
 };
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
-    __m128i, __m256, __m256i, __m512, _mm_loadu_si128, _mm_storeu_si128, _mm_unpackhi_epi8,
-    _mm_unpacklo_epi8, _mm256_castpd_ps, _mm256_castps_pd, _mm256_loadu_pd, _mm256_loadu_ps,
-    _mm256_loadu_si256, _mm256_loadu2_m128i, _mm256_permute2f128_pd, _mm256_permute2f128_ps,
+    __m128i, __m256, __m256i, __m512, _mm_loadu_ps, _mm_loadu_si128, _mm_storeu_si128, _mm_unpackhi_epi8,
+    _mm_unpacklo_epi8, _mm256_castpd_ps, _mm256_castps_pd, _mm256_castps128_ps256, _mm256_insertf128_ps,
+    _mm256_loadu_pd, _mm256_loadu_si256, _mm256_loadu2_m128i, _mm256_permute2f128_pd, _mm256_permute2f128_ps,
     _mm256_setzero_pd, _mm256_setzero_ps, _mm256_storeu_pd, _mm256_storeu_ps, _mm256_storeu_si256,
     _mm256_storeu2_m128i, _mm256_unpackhi_epi8, _mm256_unpackhi_pd, _mm256_unpackhi_ps, _mm256_unpacklo_epi8,
     _mm256_unpacklo_pd, _mm256_unpacklo_ps, _mm512_castpd_ps, _mm512_castps_pd, _mm512_loadu_ps,
@@ -140,12 +140,52 @@ pub(crate) unsafe fn longs_avx2(src: *const u8, src_step: isize, dst: *mut u8, d
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(crate) unsafe fn columns_of_eight(src: *const u8, step: isize) -> [__m256; 8] {
-    let mut lines = [_mm256_setzero_ps(); 8];
+    // SAFETY: four words each of the caller's lines.
+    let halves = unsafe { [columns_of_half(src, step), columns_of_half(src.add(16), step)] };
+    let mut columns = [_mm256_setzero_ps(); 8];
+    columns.copy_from_slice(halves.as_flattened());
+    columns
+}
+
+/// The columns of four words of eight lines. Lines come in halves, so that none has to change its half later: loads have more ports
+/// than exchanges.
+///
+/// # Safety
+/// The lines lie `step` bytes apart from `src` on.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(crate) unsafe fn columns_of_half(src: *const u8, step: isize) -> [__m256; 4] {
+    let mut lines = [_mm256_setzero_ps(); 4];
     for (index, line) in lines.iter_mut().enumerate() {
-        // SAFETY: a line of the caller's.
-        *line = unsafe { _mm256_loadu_ps(src.offset(index as isize * step).cast()) };
+        // SAFETY: four words of two of the caller's lines.
+        *line = unsafe {
+            let low = src.offset(index as isize * step).cast::<f32>();
+            let high = src.offset((index as isize + 4) * step).cast::<f32>();
+            _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(_mm_loadu_ps(low)), _mm_loadu_ps(high))
+        };
     }
-    columns_of_lines(lines)
+    columns_of_four(lines)
+}
+
+/// Element c of each in both halves: that half's column c.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn columns_of_four([a, b, c, d]: [__m256; 4]) -> [__m256; 4] {
+    macro_rules! pairs {
+        ($unpack:ident, $a:expr, $b:expr) => {
+            _mm256_castpd_ps($unpack(_mm256_castps_pd($a), _mm256_castps_pd($b)))
+        };
+    }
+    let (first, second) = (_mm256_unpacklo_ps(a, b), _mm256_unpacklo_ps(c, d));
+    let (third, fourth) = (_mm256_unpackhi_ps(a, b), _mm256_unpackhi_ps(c, d));
+    [
+        pairs!(_mm256_unpacklo_pd, first, second),
+        pairs!(_mm256_unpackhi_pd, first, second),
+        pairs!(_mm256_unpacklo_pd, third, fourth),
+        pairs!(_mm256_unpackhi_pd, third, fourth),
+    ]
 }
 
 /// The columns of eight lines of eight words.
@@ -153,28 +193,13 @@ pub(crate) unsafe fn columns_of_eight(src: *const u8, step: isize) -> [__m256; 8
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(crate) fn columns_of_lines(lines: [__m256; 8]) -> [__m256; 8] {
-    macro_rules! pairs {
-        ($unpack:ident, $a:expr, $b:expr) => {
-            _mm256_castpd_ps($unpack(_mm256_castps_pd($a), _mm256_castps_pd($b)))
-        };
-    }
     // Of four lines: element c % 4 in each half, which is that of c / 4.
-    let mut fours = lines;
-    for (four, lines) in fours.as_chunks_mut::<4>().0.iter_mut().zip(lines.as_chunks::<4>().0) {
-        let [a, b, c, d] = *lines;
-        let (first, second) = (_mm256_unpacklo_ps(a, b), _mm256_unpacklo_ps(c, d));
-        let (third, fourth) = (_mm256_unpackhi_ps(a, b), _mm256_unpackhi_ps(c, d));
-        *four = [
-            pairs!(_mm256_unpacklo_pd, first, second),
-            pairs!(_mm256_unpackhi_pd, first, second),
-            pairs!(_mm256_unpacklo_pd, third, fourth),
-            pairs!(_mm256_unpackhi_pd, third, fourth),
-        ];
-    }
+    let [a, b, c, d, e, f, g, h] = lines;
+    let (low, high) = (columns_of_four([a, b, c, d]), columns_of_four([e, f, g, h]));
     let mut columns = lines;
     for column in 0..4 {
-        columns[column] = _mm256_permute2f128_ps::<0x20>(fours[column], fours[4 + column]);
-        columns[4 + column] = _mm256_permute2f128_ps::<0x31>(fours[column], fours[4 + column]);
+        columns[column] = _mm256_permute2f128_ps::<0x20>(low[column], high[column]);
+        columns[4 + column] = _mm256_permute2f128_ps::<0x31>(low[column], high[column]);
     }
     columns
 }

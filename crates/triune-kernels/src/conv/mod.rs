@@ -40,3 +40,5 @@ pub(crate) use qdepthwise::{DepthwiseJob, depthwise_row};
 pub(crate) use qgemm::Block;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) use qgemm::{GemmJob, gemm_block, gemm_tile};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use qgemm::{TileKernels, tiled_block};

@@ -5,7 +5,13 @@
 //! weights. A microkernel goes over the whole depth, so sums never leave registers before they are bytes.
 #![expect(clippy::inline_always, reason = "vector code must be inlined where the instruction set is enabled")]
 
-use crate::{Isa, Nhwc, Pool, arch::int8::Int8, cancel::Pace, dispatch::Level, imatmul::add_products};
+use crate::{
+    Isa, Nhwc, Pool,
+    arch::int8::{GemmKernel, Int8},
+    cancel::Pace,
+    dispatch::Level,
+    imatmul::add_products,
+};
 
 use super::{
     method::ConvMethod,
@@ -24,7 +30,10 @@ const TILE_BYTES: usize = 256 << 10;
 /// How far packing may write beyond a row.
 pub(super) const SLACK: usize = 64;
 /// Rows of a microkernel at most.
-const MOST_ROWS: usize = 16;
+const MOST_ROWS: usize = 32;
+
+/// Microkernels that multiply in tiles, by number of panels: rows, from large to small, and the function.
+pub(crate) type TileKernels = [[(usize, GemmKernel); 2]; 2];
 
 /// A convolution packed for the matrix product.
 #[derive(Debug)]
@@ -43,6 +52,18 @@ pub(crate) struct QGemm {
     max_rows: usize,
     /// Panels that a microkernel takes at most.
     max_panels: usize,
+    /// What multiplies in tiles, where the machine has them.
+    tiled: Option<Tiled>,
+}
+
+/// Microkernels that multiply whole tiles of a run's depth as such.
+#[derive(Debug)]
+struct Tiled {
+    kernels: TileKernels,
+    /// Steps of a run from which on there is a tile.
+    least: usize,
+    /// Biases of sums that begin in tiles.
+    bias: Vec<i32>,
 }
 
 type TileFn = unsafe fn(&GemmJob<'_>, usize, usize);
@@ -68,6 +89,7 @@ pub(crate) struct GemmJob<'a> {
 unsafe impl Sync for GemmJob<'_> {}
 
 /// What a microkernel multiplies, and where the bytes go.
+#[derive(Clone, Copy)]
 pub(crate) struct Block<'a> {
     /// First row of activations, and bytes to the next.
     activations: *const u8,
@@ -97,7 +119,7 @@ impl QGemm {
         #[cfg(target_arch = "x86_64")]
         use crate::arch::{
             int8_avx2::{Avx2, tile_avx2},
-            int8_avx512::{Avx512, tile_avx512, tile_flipping, tile_vnni},
+            int8_avx512::{Avx512, tile_amx, tile_amx_flipping, tile_avx512, tile_flipping, tile_vnni},
         };
         let (tile, vector, max_panels, flips): (TileFn, Vector, _, _) = match level.isa() {
             #[cfg(target_arch = "x86_64")]
@@ -108,7 +130,13 @@ impl QGemm {
             Isa::Avx512Vnni | Isa::Amx => {
                 let vector = Vector::of::<Avx512<true>>();
                 let flips = vector.flip(p.input) != 0 && is_pointwise(p);
-                (if flips { tile_flipping } else { tile_vnni }, vector, <Avx512<true>>::ROWS.len(), flips)
+                let tile: TileFn = match (level.isa(), flips) {
+                    (Isa::Amx, true) => tile_amx_flipping,
+                    (Isa::Amx, false) => tile_amx,
+                    (_, true) => tile_flipping,
+                    _ => tile_vnni,
+                };
+                (tile, vector, <Avx512<true>>::ROWS.len(), flips)
             }
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => (tile_neon, Vector::of::<Neon<false>>(), Neon::<false>::ROWS.len(), false),
@@ -118,10 +146,15 @@ impl QGemm {
         };
         let in_place = is_pointwise(p) && vector.width == 1 && (flips || vector.flip(p.input) == 0);
         let in_rows = qrows::serves(p);
-        let packed = qpack::panels(p, weights, if in_rows { p.geometry.kernel[0] } else { 1 }, vector);
+        let runs = if in_rows { p.geometry.kernel[0] } else { 1 };
+        let packed = qpack::panels(p, weights, runs, vector);
+        let tiled = Tiled::new(level, &packed, packed.steps / runs, flips);
+        // Two panels of tiles fill the registers.
+        let max_panels = tiled.as_ref().map_or(max_panels, |tiled| tiled.kernels.len());
         // An odd number of cache lines, so that the rows of a microkernel do not fall into the same cache sets.
         let row_bytes = (4 * packed.steps).next_multiple_of(64) | 64;
-        let max_rows = (TILE_BYTES / row_bytes / ROW_STEP * ROW_STEP).clamp(ROW_STEP, MAX_ROWS);
+        let row_step = if tiled.is_some() { MOST_ROWS } else { ROW_STEP };
+        let max_rows = (TILE_BYTES / row_bytes / row_step * row_step).clamp(row_step, MAX_ROWS);
         Some(Self {
             packed,
             epilogue: Epilogue::new(p, level),
@@ -132,6 +165,7 @@ impl QGemm {
             row_bytes,
             max_rows,
             max_panels,
+            tiled,
         })
     }
 
@@ -174,7 +208,8 @@ impl QGemm {
         let wanted = if pool.threads() == 1 { 1 } else { 4 * pool.threads() };
         let bands = self.bands(p, &views.out_map, wanted);
         let tiles = pixels.div_ceil(self.max_rows).max(wanted.div_ceil(g.groups).min(pixels.div_ceil(48)));
-        let rows = pixels.div_ceil(tiles).next_multiple_of(12).min(self.max_rows);
+        let unit = if self.tiled.is_some() { MOST_ROWS } else { 12 };
+        let rows = pixels.div_ceil(tiles).next_multiple_of(unit).min(self.max_rows);
         let tiles = bands.map_or(pixels.div_ceil(rows), |bands| bands.count(views.out_map.n));
         let panels = self.packed.panels;
         let chunks = wanted.div_ceil(tiles * g.groups).clamp(1, panels.div_ceil(self.max_panels));
@@ -187,6 +222,39 @@ impl QGemm {
             // SAFETY: `new` chose the function for an instruction set that the machine has; QConv::run checked slices.
             unsafe { (self.tile)(&job, task, worker) }
         });
+    }
+}
+
+impl Tiled {
+    /// For runs of so many steps; activations that are read as they are, though flipped elsewhere, are signed bytes to a tile.
+    #[cfg(target_arch = "x86_64")]
+    fn new(level: Level, packed: &Packed, steps: usize, signed: bool) -> Option<Self> {
+        use crate::arch::{
+            int8_amx::STEPS,
+            int8_avx512::{TILED, TILED_SIGNED},
+        };
+        if level.isa() != Isa::Amx || steps < STEPS {
+            return None;
+        }
+        let mut bias = packed.bias.clone();
+        if signed {
+            let (lanes, whole) = (16, steps / STEPS * STEPS);
+            for (panel, bias) in bias.chunks_exact_mut(lanes).enumerate() {
+                let weights =
+                    &packed.weights.as_bytes()[panel * packed.steps * lanes * 4..][..whole * lanes * 4];
+                for (index, &weight) in weights.iter().enumerate() {
+                    // What flipping would have added; modulo 2³², as all sums are.
+                    let bias = &mut bias[index / 4 % lanes];
+                    *bias = bias.wrapping_add(128 * i32::from(weight.cast_signed()));
+                }
+            }
+        }
+        Some(Self { kernels: if signed { TILED_SIGNED } else { TILED }, least: STEPS, bias })
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn new(_: Level, _: &Packed, _: usize, _: bool) -> Option<Self> {
+        None
     }
 }
 
@@ -316,9 +384,18 @@ impl GemmJob<'_> {
             residual = Some(Walk::new(map, line.pixel));
         }
         let (mut output_at, mut residual_at) = ([0; MOST_ROWS], [0; MOST_ROWS]);
+        let steps = gemm.packed.steps / line.runs;
+        let tiled = gemm.tiled.as_ref().filter(|tiled| steps >= tiled.least);
+        let in_tiles = tiled.map_or(&[][..], |tiled| &tiled.kernels[count - 1]);
+        let in_vectors =
+            S::ROWS[count - 1].iter().map(|&step| (step, S::kernel(step, count), &gemm.packed.bias));
         let mut row = 0;
-        for &step in S::ROWS[count - 1] {
-            let kernel = S::kernel(step, count);
+        for (step, kernel, bias) in in_tiles
+            .iter()
+            .zip(std::iter::repeat(tiled))
+            .filter_map(|(&(step, kernel), tiled)| Some((step, kernel, &tiled?.bias)))
+            .chain(in_vectors)
+        {
             while line.rows - row >= step {
                 output.take(&mut output_at[..step]);
                 if let Some(residual) = &mut residual {
@@ -331,9 +408,9 @@ impl GemmJob<'_> {
                         stride: line.stride,
                         runs: line.runs,
                         apart: line.apart,
-                        steps: gemm.packed.steps / line.runs,
+                        steps,
                         weights: gemm.packed.panel(packed, S::LANES),
-                        bias: gemm.packed.bias.as_ptr().add(packed * S::LANES),
+                        bias: bias.as_ptr().add(packed * S::LANES),
                         multiplier: gemm.packed.multiplier.as_ptr().add(packed * S::LANES),
                         epilogue: &gemm.epilogue,
                         columns: columns - panel * S::LANES,
@@ -514,6 +591,63 @@ pub(crate) unsafe fn gemm_block<S: Int8, const MR: usize, const NV: usize>(block
             run = run.wrapping_add(block.apart);
         }
         store::<S, MR, NV>(block, sums);
+    }
+}
+
+/// As [`gemm_block`] for 16 · MR rows and NV panels; whole tiles of each run's depth are multiplied as such. Activations are of the sign
+/// that `S` takes, or `SIGNED` where it flips them.
+///
+/// # Safety
+/// The CPU has `S` and tiles, which are switched on; `block` describes so many rows and panels that exist, with runs of a tile's depth at
+/// least and the biases of [`Tiled`].
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) unsafe fn tiled_block<S: Int8, const SIGNED: bool, const MR: usize, const NV: usize>(
+    block: &Block<'_>,
+) {
+    use std::mem::MaybeUninit;
+
+    use crate::arch::int8_amx::{Operands, STEPS, add, load, store as store_tiles};
+
+    /// Rows whose sums are in registers together.
+    const ROWS: usize = 8;
+    #[repr(align(64))]
+    struct Sums([MaybeUninit<i32>; MOST_ROWS * 2 * 16]);
+    let line = S::LANES * 4;
+    let (whole, panel) = (block.steps / STEPS, block.runs * block.steps * line);
+    let mut sums = Sums([const { MaybeUninit::uninit() }; _]);
+    // SAFETY: the caller's contract; there is room for the most rows times two panels.
+    unsafe {
+        load::<MR, NV>(block.bias);
+        for run in 0..block.runs {
+            add::<MR, NV, SIGNED>(&Operands {
+                activations: block.activations.wrapping_add(run * block.apart),
+                stride: block.stride,
+                weights: block.weights.add(run * block.steps * line),
+                panel,
+                count: whole,
+            });
+        }
+        store_tiles::<MR, NV>(sums.0.as_mut_ptr().cast());
+        let left = block.steps - whole * STEPS;
+        for first in (0..16 * MR).step_by(ROWS) {
+            let from = sums.0.as_ptr().cast::<i32>().add(first * NV * S::LANES);
+            let mut own = [[S::load(from); NV]; ROWS];
+            for (index, own) in own.as_flattened_mut().iter_mut().enumerate() {
+                *own = S::load(from.add(index * S::LANES));
+            }
+            if left > 0 {
+                let mut weights = block.weights.add(whole * STEPS * line);
+                let mut run = block.activations.add(first * block.stride + whole * STEPS * 4);
+                for _ in 0..block.runs {
+                    add_products::<S, ROWS, NV>(&mut own, run, block.stride, weights, panel, left);
+                    weights = weights.wrapping_add(block.steps * line);
+                    run = run.wrapping_add(block.apart);
+                }
+            }
+            let (output_at, residual_at) = (&block.output_at[first..], &block.residual_at[first..]);
+            store::<S, ROWS, NV>(&Block { output_at, residual_at, ..*block }, own);
+        }
     }
 }
 
