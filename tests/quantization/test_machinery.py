@@ -411,7 +411,7 @@ def test_a_mixture_meets_its_bound(tmp_path: Path, mixed: str) -> None:
     spared = found.wide if mixed == "16" else tuple(name for name, why in found.kept_float.items() if "mixed" in why)
     assert "bad" in spared
     assert "first" not in spared
-    with pytest.raises(errors.UnsupportedError, match="no mixture of widths reaches 900 dB"):
+    with pytest.raises(errors.UnsupportedError, match=r"no mixture of widths reaches 900 dB.*lower --bound"):
         triune.quantize(model, **options, mixed=mixed, bound=900)
 
 
@@ -765,7 +765,7 @@ def test_noise_is_told_with_what_helps() -> None:
 
     def advice(noise: float, mixed: str | None = None) -> tuple[str, ...]:
         other = [{"y": each["y"] + noise * random.normal(0, 1, (1, 400)).astype(np.float32)} for each in reals]
-        return advice_on(check_outputs(reals, other, ["y"]), mixed)
+        return advice_on(check_outputs(reals, other, ["y"]), mixed, lambda _: None)
 
     # 26 dB, 14 dB, and 4 dB, which is spoiled and told as such.
     assert advice(0.05) == ()
@@ -775,3 +775,41 @@ def test_noise_is_told_with_what_helps() -> None:
     assert "--mixed" in said
     assert advice(0.2, "float") == ()
     assert advice(0) == ()
+
+
+def test_offsets_hide_no_noise(tmp_path: Path) -> None:
+    """Beside 300, noise as large as what varies is nothing; beside pixels, logits are small."""
+    b = Builder(21)
+    x = b.node("Flatten", b.node("GlobalAveragePool", b.act(b.conv("image", 16), "relu")))
+    weights, offset = b.constant(b.random.normal(0, 2, (16, 1))), b.constant(np.array([300.0]))
+    y = b.node("Gemm", x, weights, offset, name="last")
+    model = b.save(tmp_path / "offset.onnx", y=y)
+    with pytest.warns(errors.QuantizationWarning, match="about what it says always.*--keep-float last"):
+        spoiled = triune.quantize(model, calibration=samples(40), output=tmp_path / "q.onnx")
+    check = spoiled.checks[0]
+    assert check.sqnr > 40 > 3 > check.varied_sqnr
+    assert "of what varies" in str(check)
+    cured = triune.quantize(model, calibration=samples(40), keep_float=["last"], output=tmp_path / "q.onnx")
+    assert cured.checks[0].varied_sqnr > 20
+
+    b = Builder(22)
+    x = b.act(b.conv("image", 16), "relu")
+    weights = b.random.normal(0, 0.2, (6, 16, 1, 1))
+    weights[:2] *= 100
+    y = b.node("Conv", x, b.constant(weights), name="head")
+    model = b.save(tmp_path / "pixels.onnx", y=y)
+    result = triune.quantize(model, calibration=samples(40), output=tmp_path / "q.onnx")
+    assert any("4 of 6 channels (axis 1)" in line and "--keep-float head" in line for line in result.advice)
+    cured = triune.quantize(model, calibration=samples(40), keep_float=["head"], output=tmp_path / "q.onnx")
+    assert not cured.advice
+
+
+def test_rows_of_places_have_no_classes() -> None:
+    """As detectors give them that flatten all places of an image."""
+    random = np.random.default_rng(5)
+    rows = [random.normal(0, 1, (128, 4)).astype(np.float32) for _ in range(2)]
+    sides = ([{"y": values}] for values in rows)
+    assert agreements([{"image": np.zeros((1, 3, 8, 8), np.float32)}], *sides, labels=0) == []
+    sides = ([{"y": values}] for values in rows)
+    (found,) = agreements([{"image": np.zeros((128, 3, 8, 8), np.float32)}], *sides, labels=0)
+    assert found.of == 128

@@ -262,6 +262,32 @@ def test_rows_that_a_choice_puts_in_order(tmp_path: Path) -> None:
         triune.quantize(model, calibration=feeds(IMAGES), output=tmp_path / "q.onnx")
 
 
+@pytest.mark.parametrize("decoder", [False, True])
+def test_rows_that_are_fetched_in_an_order(decoder: bool, tmp_path: Path) -> None:
+    """What is fetched is to be looked at, not what chooses; not if products follow, whose network that would be the end of."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["c", "v"], ["d"]),
+        helper.make_node("Reshape", ["d", "rows"], ["row"]),
+        helper.make_node("ReduceMax", ["row"], ["scores"], axes=[2], keepdims=0),
+        helper.make_node("TopK", ["scores", "most"], ["best", "places"], name="choice"),
+        helper.make_node("Squeeze", ["places", "first"], ["one"]),
+        helper.make_node("Gather", ["row", "one"], ["fetched"], axis=1),
+        helper.make_node("MatMul", ["fetched", "m"], ["y"])
+        if decoder
+        else helper.make_node("Identity", ["fetched"], ["y"]),
+    ]
+    shapes: dict[str, list[int] | None] = {"y": [1, 100, 4]}
+    weights = WEIGHTS | {"rows": np.array([1, -1, 4]), "most": np.array([100]), "first": np.array([0])}
+    weights["m"] = RANDOM.normal(0, 1, (4, 4)).astype(np.float32)
+    model = save(tmp_path / "float.onnx", nodes, weights, shapes=shapes)
+    with pytest.warns(errors.QuantizationWarning, match="order that node 'choice'") as told:
+        triune.quantize(model, calibration=feeds(IMAGES), output=tmp_path / "q.onnx")
+    text = str(told[0].message)
+    assert ("--outputs row ends" in text) != decoder
+    assert "--outputs scores" not in text
+
+
 def test_constants_that_onnxruntime_makes_again(tmp_path: Path) -> None:
     """Its passes make products of sums of a text network twice, with constants of the same names."""
     sizes = {"q": (8, 8), "k": (8, 8), "v": (8, 8), "o": (8, 8), "up": (8, 16), "down": (16, 8)}

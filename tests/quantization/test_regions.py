@@ -492,6 +492,7 @@ MATRICES: dict[str, tuple[tuple[int, ...], tuple[int, ...], bool, list[str]]] = 
     "heads": ((1, 9, 8), (4, 8, 5), False, ["Transpose", "Reshape", "MatMul", "Reshape", "Transpose"]),
     "heads of images": ((2, 1, 9, 8), (4, 8, 5), False, ["Transpose", "Reshape", "MatMul", "Reshape", "Transpose"]),
     "heads of a matrix": ((9, 8), (4, 8, 5), False, ["MatMul", "Reshape", "Transpose"]),
+    "heads of heads": ((1, 4, 9, 8), (4, 8, 5), False, ["Transpose", "Reshape", "MatMul", "Reshape", "Transpose"]),
     "as devices have it": ((4, 9, 8), (4, 8, 5), False, ["MatMul"]),
 }
 

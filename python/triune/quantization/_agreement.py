@@ -76,13 +76,13 @@ def agreements(
     """
     found = []
     for name, first in reference[0].items():
-        if not isinstance(first, np.ndarray) or not scores_classes(first):
+        if not isinstance(first, np.ndarray) or not scores_classes(first, samples[0]):
             continue
         pairs = [(a[name], b[name]) for a, b in zip(reference, other, strict=True)]
         same = [
             a.reshape(a.shape[:2]).argmax(axis=1) == b.reshape(b.shape[:2]).argmax(axis=1)
-            for a, b in pairs
-            if a.shape == b.shape and scores_classes(a)
+            for (a, b), sample in zip(pairs, samples, strict=True)
+            if a.shape == b.shape and scores_classes(a, sample)
         ]
         rows = np.concatenate([np.zeros(0, bool), *same])
         found.append(Agreement(name, "best classes", int(rows.sum()), len(rows)))
@@ -119,6 +119,8 @@ def _boxes(
     return Agreement(",".join(detector.names), "boxes", found.matched, found.reference + found.other - found.matched)
 
 
-def scores_classes(array: Array) -> bool:
-    """Return whether an output looks like scores of classes, (N, C) or (N, C, 1, 1)."""
-    return array.ndim >= 2 and array.shape[1] > 1 and array.dtype.kind == "f" and array[0].size == array.shape[1]
+def scores_classes(array: Array, sample: Mapping[str, Any]) -> bool:
+    """Return whether an output looks like scores of classes, (N, C) or (N, C, 1, 1), of the N images of a sample."""
+    rows = array.ndim >= 2 and array.shape[1] > 1 and array.dtype.kind == "f" and array[0].size == array.shape[1]
+    # Rows of what is no image's are places.
+    return rows and len(array) in {np.shape(value)[0] for value in sample.values() if np.ndim(value) > 0}

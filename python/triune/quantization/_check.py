@@ -21,6 +21,15 @@ __all__ = ["OutputCheck", "check_outputs", "sqnr"]
 _LEAST_SQNR = 10.0
 """dB: below it, a third of what an output says is noise."""
 
+_LEAST_VARIED = 3.0
+"""dB: below it, what an output says beside what it says always is noise for the greater part, near enough."""
+
+_NOTHING = 1e-6
+"""Variation against the whole that is rounding."""
+
+_LEAST_SEEN = 8
+"""Values of a channel from which on they show how it varies."""
+
 _LEAST_AGREEMENT = 0.9
 """Of an output of integers: the share that is to be the same."""
 
@@ -44,6 +53,9 @@ class OutputCheck:
     channel_sqnr: float
     """The same, each channel's noise against its own signal, over the channels that say something; as `sqnr` where an output
     has no channels. Pixels do not drown scores here."""
+    varied_sqnr: float
+    """As `sqnr`, with the signal about each channel's mean over samples and places: what an output says always, an offset, is
+    no signal here. As `sqnr` where too few samples show how channels vary."""
     cosine: float
     """Cosine of the angle between the two."""
     max_error: float
@@ -52,6 +64,8 @@ class OutputCheck:
     """The share of values that are the same, which is what counts for integers and strings; NaN if the extents differ."""
     fault: str
     """What is wrong, in words; empty if nothing is."""
+    faint: str = ""
+    """Which channels have little left of how they vary, in words, where half of them and more have; empty else."""
 
     def __str__(self) -> str:
         """Return a line on it; ratios say nothing of integers."""
@@ -59,7 +73,10 @@ class OutputCheck:
             return f"{self.name}: {self.fault or 'it has another shape than in float with some of the samples'}"
         if np.isnan(self.sqnr):
             return f"{self.name}: {self.equal:.1%} of the values are the same"
-        return f"{self.name}: {self.sqnr:.1f} dB, cosine {self.cosine:.5f}, largest error {self.max_error:.4g}"
+        level = f"{self.sqnr:.1f} dB"
+        if self.varied_sqnr < self.sqnr - _LEAST_VARIED:
+            level += f" ({self.varied_sqnr:.1f} dB of what varies)"
+        return f"{self.name}: {level}, cosine {self.cosine:.5f}, largest error {self.max_error:.4g}"
 
 
 def sqnr(reference: Array, other: Array) -> float:
@@ -91,16 +108,18 @@ def check_outputs(
             pairs = [(as_array(a), as_array(b)) for a, b in values]
             same_keys = all(keys_of(a) == keys_of(b) for a, b in values)
         except ValueError as error:
-            checks.append(OutputCheck(name, none, none, none, none, none, str(error)))
+            checks.append(OutputCheck(name, none, none, none, none, none, none, str(error)))
             continue
         if not same_keys:
-            checks.append(OutputCheck(name, none, none, none, none, 0.0, "its maps have other keys than in float"))
+            checks.append(
+                OutputCheck(name, none, none, none, none, none, 0.0, "its maps have other keys than in float")
+            )
             continue
         if any(a.shape != b.shape for a, b in pairs):
             # How many boxes are left, say: that may differ, but not be none where there were some.
             empty = any(a.size for a, _ in pairs) and not any(b.size for _, b in pairs)
             fault = "it is empty, where float has values" if empty else ""
-            checks.append(OutputCheck(name, none, none, none, none, none, fault))
+            checks.append(OutputCheck(name, none, none, none, none, none, none, fault))
             continue
         if len({a.shape for a, _ in pairs}) == 1:
             reals, found = (np.stack([pair[at] for pair in pairs]) for at in (0, 1))
@@ -108,21 +127,24 @@ def check_outputs(
             # Samples of several sizes have no places or channels in common.
             reals, found = (np.concatenate([pair[at].reshape(-1) for pair in pairs]) for at in (0, 1))
         if found.dtype.kind == "f" and not np.isfinite(found).all() and np.isfinite(reals).all():
-            checks.append(OutputCheck(name, none, none, none, none, 0.0, "it has values that are infinite or NaN"))
+            checks.append(
+                OutputCheck(name, none, none, none, none, none, 0.0, "it has values that are infinite or NaN")
+            )
             continue
         same = float((reals == found).mean()) if reals.size else 1.0
         most = none if reals.dtype == object else float(np.abs(reals.astype(np.float64) - found).max(initial=0))
         if reals.dtype.kind != "f":
             fault = f"{1 - same:.0%} of its values are others than in float" if same < _LEAST_AGREEMENT else ""
-            checks.append(OutputCheck(name, none, none, none, most, same, fault))
+            checks.append(OutputCheck(name, none, none, none, none, most, same, fault))
             continue
-        level, fault = sqnr(reals, found), _fault(reals, found)
-        channels, angle = _channel_sqnr(reals, found, level), cosine(reals, found)
-        checks.append(OutputCheck(name, level, channels, angle, most, same, fault))
+        level = sqnr(reals, found)
+        channels, varied = _channel_sqnr(reals, found, level), _varied_sqnr(reals, found, level)
+        fault, faint = _fault(reals, found, level, varied), _faint_channels(reals, found)
+        checks.append(OutputCheck(name, level, channels, varied, cosine(reals, found), most, same, fault, faint))
     return checks
 
 
-def _fault(reals: Array, found: Array) -> str:
+def _fault(reals: Array, found: Array, level: float, varied: float) -> str:
     """Say what is wrong with an output, `reals` and `found` with the samples along the first axis."""
     if not reals.size or not np.isfinite(reals).all():
         return ""
@@ -133,10 +155,40 @@ def _fault(reals: Array, found: Array) -> str:
         fault = _silent_channels(own, others)
         if fault:
             return f"{fault} (axis {axis})"
-    level = sqnr(reals, found)
     if level < _LEAST_SQNR:
         return f"its signal to noise ratio is {level:.1f} dB"
+    if varied < _LEAST_VARIED:
+        return (
+            f"about what it says always its signal to noise ratio is {varied:.1f} dB: of how it varies, little is left"
+        )
     return ""
+
+
+def _varied_sqnr(reals: Array, found: Array, level: float) -> float:
+    """Return the ratio with the signal about each channel's mean, of the axis with the fewest channels."""
+    if not reals.size or not np.isfinite(reals).all():
+        return level
+    axes = [
+        axis
+        for axis in sorted({2, reals.ndim - 1} & set(range(2, reals.ndim)))
+        if 1 < reals.shape[axis] <= _MOST_CHANNELS
+    ]
+    channels = min((reals.shape[axis] for axis in axes), default=1)
+    if reals.size < _LEAST_SEEN * channels or len(reals) < _LEAST_SEEN:
+        return level
+    own, noise = reals.astype(np.float64), np.square(reals.astype(np.float64) - found).sum()
+    if axes:
+        axis = min(axes, key=lambda each: reals.shape[each])
+        own = own - own.mean(axis=tuple(each for each in range(own.ndim) if each != axis), keepdims=True)
+    else:
+        own = own - own.mean()
+    values = reals.size / channels
+    # As their variance would be over all inputs.
+    signal = np.square(own).sum() * values / (values - 1)
+    # What says the same always is judged by what it says.
+    if noise == 0 or signal <= np.square(_NOTHING) * np.square(reals, dtype=np.float64).sum():
+        return level
+    return float(10 * np.log10(signal / noise))
 
 
 def _by_channel(reals: Array, found: Array) -> Iterator[tuple[int, Array, Array]]:
@@ -166,6 +218,25 @@ def _channel_sqnr(reals: Array, found: Array, level: float) -> float:
     if not loud.any() or not noise.any():
         return level
     return float(-10 * np.log10((noise / signal).mean()))
+
+
+def _faint_channels(reals: Array, found: Array) -> str:
+    """Say how many channels of an axis have little left of how they vary about their means, if half of them have."""
+    if not np.isfinite(reals).all():
+        return ""
+    for axis, own, others in _by_channel(reals, found):
+        loud = np.flatnonzero(_loud(np.ptp(own, axis=1).astype(np.float64)))
+        values = own[loud].astype(np.float64)
+        noise = np.square(values - others[loud]).mean(axis=1)
+        levels = 10 * np.log10(values.var(axis=1) / np.maximum(noise, np.finfo(np.float64).tiny))
+        faint = int((levels < _LEAST_SQNR).sum())
+        if 0 < len(loud) <= 2 * faint:
+            worst = int(np.argmin(levels))
+            return (
+                f"{faint} of {len(loud)} channels (axis {axis}) have less than {_LEAST_SQNR:g} dB about their means, channel "
+                f"{loud[worst]} {levels[worst]:.1f}"
+            )
+    return ""
 
 
 def _silent_channels(reals: Array, found: Array) -> str:

@@ -474,7 +474,7 @@ class _Comparing:
             if count == 1:
                 self._detector = self._detector_of(fed, self._own(0, results))
             for pair in self._pairs:
-                self._add(pair, results)
+                self._add(pair, fed, results)
             for index, model in enumerate(self._models):
                 if isinstance(model, _Onnx):
                     self._add_levels(index, model, fed, self._own(index, results))
@@ -513,7 +513,7 @@ class _Comparing:
                 raise ArgumentError(f"{self._names[index]}: output {name!r}: {error}") from None
         return own
 
-    def _add(self, pair: _Pair, results: Sequence[Mapping[str, Any]]) -> None:
+    def _add(self, pair: _Pair, sample: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> None:
         mine, theirs = self._own(pair.first, results), self._own(pair.second, results)
         shared = [name for name in mine if name in theirs]
         if not shared:
@@ -541,7 +541,7 @@ class _Comparing:
             if name in pair.apart:
                 continue
             pair.outputs.setdefault(name, _Sums()).add(mine[name], theirs[name])
-            if scores_classes(mine[name]):
+            if scores_classes(mine[name], sample):
                 rows = [values.reshape(values.shape[:2]).argmax(axis=1) for values in (mine[name], theirs[name])]
                 pair.best.setdefault(name, []).append(float((rows[0] == rows[1]).mean()))
         for name in pair.tensors:

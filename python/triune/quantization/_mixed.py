@@ -99,7 +99,14 @@ def mix(
     while trial(None, spared(enough)).level < bound:
         say(f"mixing: {enough} layers spared")
         if enough == most:
-            raise Refused(f"no mixture of widths reaches {bound:g} dB at every output")
+            reached = trial(None, spared(enough)).level
+            raise Refused(
+                f"no mixture of widths reaches {bound:g} dB at every output, the best has {reached:.1f}: a lower --bound "
+                "(bound= in Python) can be met"
+                if reached > 0
+                else f"no mixture of widths reaches {bound:g} dB at every output, and none has what answers: --keep-float and "
+                "--outputs say what is to be left out"
+            )
         few, enough = enough, min(2 * enough, most)
     while enough - few > 1:
         middle = (few + enough) // 2

@@ -204,7 +204,7 @@ class _Writer:
             x += label if extent != 0 else ""
             if many > 1 or extent == 0:
                 w, extents = w + label, [*extents, many]
-        if at == 1 and set(w) <= set(x):
+        if at == 1 and (not extents or (set(w) <= set(x) and len(dims) == weights.ndim == 3)):
             return False
         sides, result = (("kn", "k" if weights.ndim == 1 else "mk"), "n" if weights.ndim == 1 else "mn")
         if at == 1:

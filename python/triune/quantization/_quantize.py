@@ -291,7 +291,7 @@ def quantize_file(
         checks=tuple(checks),
         notes=(*work.notes(), *found),
         warnings=(*work.faults(checks), *work.disagreements(checks)),
-        advice=(*few(work.count + work.held_out), *advice_on(checks, options.mixed)),
+        advice=(*few(work.count + work.held_out), *advice_on(checks, options.mixed, work.last_product)),
     )
 
 
@@ -466,9 +466,7 @@ class _Work:
     def faults(self, checks: Iterable[OutputCheck]) -> list[str]:
         """Say which outputs are spoiled, and what helps."""
         return [
-            f"output {check.name!r} is spoiled: {check.fault}; {self._cure(check.name)}"
-            for check in checks
-            if check.fault
+            f"output {check.name!r} is spoiled: {check.fault}; {self._cure(check)}" for check in checks if check.fault
         ]
 
     def disagreements(self, checks: Iterable[OutputCheck]) -> list[str]:
@@ -494,9 +492,13 @@ class _Work:
             f"{mixed}; --mixed 16 or --act s16 give 16 bits, for devices that compute on them (mixed='16', act='s16')"
         )
 
-    def _cure(self, output: str) -> str:
+    def last_product(self, output: str) -> str | None:
+        """Return the name of the integer product that makes an output, alone; None if there are several."""
+        return _last_product(self.network, output, set(self._why))
+
+    def _cure(self, check: OutputCheck) -> str:
         """Name the option that is likely to help with an output."""
-        network = self.network
+        network, output = self.network, check.name
         behind = _decode_before(network, output, set(self._why))
         if behind is not None:
             name = network.nodes[behind].name
@@ -515,13 +517,27 @@ class _Work:
                 f"turns round: --outputs {','.join(names)} (outputs={names!r} in Python) ends the model in front"
             )
         if chosen is not None:
+            cut = _rows_in_place(network, chosen, output)
+            names = [cut if name == output else name for name in network.outputs]
+            more = f", and --outputs {','.join(names)} ends the model in front, with the rows in place" if cut else ""
             return (
                 f"it is of rows in an order that node {chosen.name!r} ({chosen.op_type}) chooses, which little turns round: "
-                f"`triune compare` matches boxes, and --outputs {chosen.input[0]} ends the model in front, with the rows in place"
+                f"`triune compare` matches boxes{more}"
             )
+        last = self.last_product(output)
+        if last is not None and not check.sqnr < _NOISY:
+            return _apart(last)
         count = self.count + self.held_out
         more = "" if count >= _FEW else f"give more samples than {count}, or "
         return f"{more}let the layers that hurt most stay in float: --mixed (mixed='float' in Python)"
+
+
+def _apart(last: str) -> str:
+    """Say what helps where an offset or another channel takes the steps of 8 bits; `last` is the product in front."""
+    return (
+        "what is small beside an offset, or beside another channel, is less than a step of 8 bits: let its last product stay in "
+        f"float: --keep-float {last} (keep_float=[{last!r}] in Python)"
+    )
 
 
 def _others(found: Agreement) -> str:
@@ -540,16 +556,31 @@ def few(count: int) -> tuple[str, ...]:
     )
 
 
-def advice_on(checks: Iterable[OutputCheck], mixed: str | None) -> tuple[str, ...]:
-    """Say which outputs are noisy, without being spoiled, and what helps; nothing if layers were let out already."""
-    if mixed is not None:
-        return ()
-    return tuple(
-        f"output {check.name!r} has {check.sqnr:.1f} dB of signal to noise: best classes that are close, and boxes whose score "
-        "is near a limit, change; --mixed (mixed='float' in Python) lets the layers that hurt most stay in float"
-        for check in checks
-        if not check.fault and check.sqnr < _NOISY
-    )
+def _least(check: OutputCheck) -> float:
+    """Return the least of an output's ratios, but for those of single channels."""
+    return min(check.sqnr, check.varied_sqnr) if not np.isnan(check.varied_sqnr) else check.sqnr
+
+
+def advice_on(
+    checks: Iterable[OutputCheck], mixed: str | None, last_product: Callable[[str], str | None]
+) -> tuple[str, ...]:
+    """Say which outputs are noisy, or channels of them, without being spoiled, and what helps; layers were let out already if
+    `mixed` says how. `last_product` names the integer product that makes an output.
+    """
+    lines = []
+    for check in checks:
+        if check.fault:
+            continue
+        last = last_product(check.name) if check.faint and not check.sqnr < _NOISY else None
+        if last is not None:
+            lines.append(f"output {check.name!r}: {check.faint}; {_apart(last)}")
+        elif mixed is None and _least(check) < _NOISY:
+            lines.append(
+                f"output {check.name!r} has {_least(check):.1f} dB of signal to noise: best classes that are close, and "
+                "boxes whose score is near a limit, change; --mixed (mixed='float' in Python) lets the layers that hurt "
+                "most stay in float"
+            )
+    return tuple(lines)
 
 
 def _choice_before(network: Network, output: str) -> Any:
@@ -567,6 +598,41 @@ def _choice_before(network: Network, output: str) -> Any:
             found.append(maker)
         left += [name for name in network.nodes[maker].input if name]
     return network.nodes[min(found)] if found else None
+
+
+def _rows_in_place(network: Network, chosen: Any, output: str) -> str:
+    """Return the tensor whose rows come to an output in an order that a node chose; nothing if products follow the choice."""
+    places, behind = set(chosen.output[1:] if chosen.op_type == "TopK" else chosen.output), set[str]()
+    data = ""
+    for node in network.nodes:
+        if node.op_type in {"Gather", "GatherElements", "GatherND"} and node.input[1] in places:
+            behind.update(node.output)
+            data = data or node.input[0]
+        elif behind.intersection(node.input):
+            behind.update(node.output)
+            if node.op_type in PRODUCTS:
+                return ""
+        elif places.intersection(node.input):
+            places.update(node.output)
+    # What is chosen, or where from, may be the answer itself.
+    return data if output in behind else chosen.input[0] if output in places | {*chosen.output} else ""
+
+
+def _last_product(network: Network, output: str, floats: set[int]) -> str | None:
+    """Return the name of the integer product that makes an output, alone; None if there are several."""
+    found, left, seen = set[str](), [output], set[str]()
+    while left:
+        name = left.pop()
+        maker = network.makers.get(name)
+        if maker is None or name in seen:
+            continue
+        seen.add(name)
+        node = network.nodes[maker]
+        if node.op_type in PRODUCTS:
+            found.update([node.name] if maker not in floats else [])
+        else:
+            left += [name for name in node.input if name]
+    return found.pop() if len(found) == 1 else None
 
 
 def _decode_before(network: Network, output: str, floats: set[int]) -> int | None:

@@ -167,8 +167,8 @@ impl Ends<'_> {
             .collect();
         match [before, behind].map(|ends| ends.iter().all(|is| *is)) {
             [true, true] => {
-                " between quantizers: with these operands it has no form over integers; the float model through triune quantize may \
-                 have one, or leave it out (--keep-float), which saves a rounding"
+                " between quantizers: with these operands it has no form over integers; in float (--keep-float of triune quantize) it \
+                 is rounded less often, and spelled out in other operators it may have one"
             }
             [false, true] => {
                 ", as not all that it reads is quantized: if it has a form over integers, a QuantizeLinear and a DequantizeLinear in \
