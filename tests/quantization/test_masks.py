@@ -112,3 +112,24 @@ def test_a_mask_that_others_read_keeps_its_range(tmp_path: Path) -> None:
     onnx.save(model, tmp_path / "float.onnx")
     result = triune.quantize(tmp_path / "float.onnx", calibration=samples(24, 1), output=tmp_path / "q.onnx")
     assert result.ranges[mask][0] == pytest.approx(-1e4, rel=0.01)
+
+
+def test_a_choice_that_hides_scores_is_a_sum_on_the_device(tmp_path: Path) -> None:
+    """The choice is between numbers then, for the mask alone, and none of the scores cross to the host."""
+    model = attention(tmp_path / "float.onnx", "where", -np.inf)
+    result = triune.quantize(model, calibration=samples(24, 1), output=tmp_path / "q.onnx")
+    operators = [node.op_type for node in onnx.load(result.path).graph.node]
+    assert (operators.count("Where"), operators.count("Softmax")) == (2, 2)
+    report = triune.compile(result.path, output=tmp_path / "package").report
+    assert (report.share, report.segments) == (1, 1)
+
+    known = onnx.load(model)
+    hidden = next(node.input[0] for node in known.graph.node if node.op_type == "Where")
+    kept = [node for node in known.graph.node if node.op_type not in ("Cast", "Unsqueeze", "Not")]
+    del known.graph.node[:]
+    known.graph.node.extend(kept)
+    known.graph.initializer.append(numpy_helper.from_array(~np.tri(TOKENS, dtype=bool)[None], hidden))
+    onnx.save(known, tmp_path / "float.onnx")
+    result = triune.quantize(tmp_path / "float.onnx", calibration=samples(24, 1), output=tmp_path / "q.onnx")
+    assert "Where" not in {node.op_type for node in onnx.load(result.path).graph.node}
+    assert triune.compile(result.path, output=tmp_path / "package").report.host.operators <= 1

@@ -17,6 +17,11 @@ _ONNX = ("", "ai.onnx")
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 
+_MOVES = ("Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+
+_FAR = -1000.0
+"""What a place of scores holds at most that is to have no share."""
+
 Dims = list[int | None]
 
 
@@ -24,7 +29,7 @@ def write_products(model: Any) -> None:
     """Write products with a constant vector as ones with a matrix of one column, those with constants on the left, with
     a matrix per head for one value, or by an Einsum with constant weights as a Conv of points or a MatMul, and a Gemm of two
     values as a MatMul. A bias that is computed, that comes to weights that are, or that is not one number per channel is
-    added behind.
+    added behind. A choice between scores and a number far below, for a Softmax, is a sum.
     """
     writer = _Writer(model.graph)
     nodes = list(model.graph.node)
@@ -40,6 +45,11 @@ class _Writer:
         values = (*graph.value_info, *graph.input, *graph.output)
         self._infos = {value.name: value.type.tensor_type for value in values}
         self._taken = tensor_names(graph)
+        self._outputs = {value.name for value in graph.output}
+        self._readers: dict[str, list[Any]] = {}
+        for node in graph.node:
+            for name in names_read(node):
+                self._readers.setdefault(name, []).append(node)
         self.nodes: list[Any] = []
 
     def write(self, node: Any) -> None:
@@ -59,8 +69,45 @@ class _Writer:
         elif dims and node.op_type == "MatMul" and weights is not None and len(weights.dims) == 1:
             node.input[1] = self.put(self._array(node.input[1])[:, None], f"{weights.name}_column")
             self._behind(node, [*dims, 1], "Squeeze", self.put(np.array([-1]), f"{node.output[0]}_axes"))
+        elif node.op_type == "Where" and self._hides_scores(node):
+            self._hiding(node)
         elif not dims or not (self._einsum(node) if node.op_type == "Einsum" else self._matrices(node)):
             self.nodes.append(node)
+
+    def _hides_scores(self, node: Any) -> bool:
+        """Say whether a Where puts a number far below in the place of some values that only become a Softmax's shares."""
+        far = [each for each in node.input[1:] if each in self._constants]
+        if len(far) != 1:
+            return False
+        number = self._array(far[0])
+        if number.dtype != np.float32 or number.size != 1 or not number.item() <= _FAR:
+            return False
+        left = [node.output[0]]
+        while left:
+            name = left.pop()
+            readers = self._readers.get(name, [])
+            if name in self._outputs or not readers:
+                return False
+            for reader in readers:
+                if reader.op_type in _MOVES and reader.domain in _ONNX and reader.input[0] == name:
+                    left.append(reader.output[0])
+                elif reader.op_type != "Softmax":
+                    return False
+        return True
+
+    def _hiding(self, node: Any) -> None:
+        """Add the sum of scores and a mask, of 0 and a number far below."""
+        condition, result = node.input[0], node.output[0]
+        at = 1 if node.input[1] in self._constants else 2
+        scores, far = node.input[3 - at], self._array(node.input[at]).reshape(())
+        choice = [far, np.zeros_like(far)] if at == 1 else [np.zeros_like(far), far]
+        if condition in self._constants:
+            mask = self.put(np.where(self._array(condition), *choice), f"{result}_mask")
+        else:
+            mask = self.value(f"{result}_mask", self._dims(condition) or [])
+            numbers = [self.put(each, f"{result}_choice") for each in choice]
+            self.nodes.append(_node("Where", [condition, *numbers], mask))
+        self.nodes.append(_node("Add", [scores, mask], result, node.name))
 
     def _is_plain(self, node: Any) -> bool:
         """Say whether a product has no bias, or one of constants beside constant weights, one number per channel."""

@@ -25,12 +25,17 @@ use super::{
 const MAX_ROWS: usize = 192;
 /// What tile sizes are multiples of: the common multiple of the usual microkernels' rows.
 const ROW_STEP: usize = 24;
-/// Bytes of gathered activations that stay in the second-level cache beside the weights that stream through it.
+/// Bytes of gathered activations that stay in the second-level cache beside the weights that stream through it, and on machines with
+/// tiles, whose cache has 2 MiB.
 const TILE_BYTES: usize = 256 << 10;
+const TILE_BYTES_TILED: usize = 1 << 20;
 /// How far packing may write beyond a row.
 pub(super) const SLACK: usize = 64;
 /// Rows of a microkernel at most.
 const MOST_ROWS: usize = 32;
+
+/// Rows from which on a tile that is not full takes less time than vectors.
+const LEAST_TILED: usize = 4;
 
 /// Microkernels that multiply in tiles, by number of panels: rows, from large to small, and the function.
 pub(crate) type TileKernels = [[(usize, GemmKernel); 2]; 2];
@@ -153,8 +158,9 @@ impl QGemm {
         let max_panels = tiled.as_ref().map_or(max_panels, |tiled| tiled.kernels.len());
         // An odd number of cache lines, so that the rows of a microkernel do not fall into the same cache sets.
         let row_bytes = (4 * packed.steps).next_multiple_of(64) | 64;
-        let row_step = if tiled.is_some() { MOST_ROWS } else { ROW_STEP };
-        let max_rows = (TILE_BYTES / row_bytes / row_step * row_step).clamp(row_step, MAX_ROWS);
+        let (row_step, tile_bytes) =
+            if tiled.is_some() { (MOST_ROWS, TILE_BYTES_TILED) } else { (ROW_STEP, TILE_BYTES) };
+        let max_rows = (tile_bytes / row_bytes / row_step * row_step).clamp(row_step, MAX_ROWS);
         Some(Self {
             packed,
             epilogue: Epilogue::new(p, level),
@@ -356,6 +362,8 @@ pub(super) struct Line {
     /// Runs of a window, and bytes between their beginnings.
     pub(super) runs: usize,
     pub(super) apart: usize,
+    /// Bytes from the first window on that may be read.
+    pub(super) readable: usize,
     /// Image, row and column of the first in the output.
     pub(super) pixel: [usize; 3],
     pub(super) rows: usize,
@@ -385,44 +393,57 @@ impl GemmJob<'_> {
         }
         let (mut output_at, mut residual_at) = ([0; MOST_ROWS], [0; MOST_ROWS]);
         let steps = gemm.packed.steps / line.runs;
-        let tiled = gemm.tiled.as_ref().filter(|tiled| steps >= tiled.least);
-        let in_tiles = tiled.map_or(&[][..], |tiled| &tiled.kernels[count - 1]);
-        let in_vectors =
-            S::ROWS[count - 1].iter().map(|&step| (step, S::kernel(step, count), &gemm.packed.bias));
+        let mut multiply = |row: usize, rows: usize, kernel: GemmKernel, bias: &[i32]| {
+            output.take(&mut output_at[..rows]);
+            if let Some(residual) = &mut residual {
+                residual.take(&mut residual_at[..rows]);
+            }
+            // SAFETY: the packed arrays have `count` panels from `packed` on; rows and columns exist in all maps.
+            unsafe {
+                kernel(&Block {
+                    activations: line.activations.add(row * line.stride),
+                    stride: line.stride,
+                    runs: line.runs,
+                    apart: line.apart,
+                    steps,
+                    weights: gemm.packed.panel(packed, S::LANES),
+                    bias: bias.as_ptr().add(packed * S::LANES),
+                    multiplier: gemm.packed.multiplier.as_ptr().add(packed * S::LANES),
+                    epilogue: &gemm.epilogue,
+                    columns: columns - panel * S::LANES,
+                    output: views.output.add(column),
+                    output_at: &output_at[..rows],
+                    residual: views
+                        .residual
+                        .map_or(std::ptr::null(), |(bytes, _)| bytes.as_ptr().add(column)),
+                    residual_at: &residual_at[..rows],
+                });
+            }
+        };
         let mut row = 0;
-        for (step, kernel, bias) in in_tiles
-            .iter()
-            .zip(std::iter::repeat(tiled))
-            .filter_map(|(&(step, kernel), tiled)| Some((step, kernel, &tiled?.bias)))
-            .chain(in_vectors)
-        {
-            while line.rows - row >= step {
-                output.take(&mut output_at[..step]);
-                if let Some(residual) = &mut residual {
-                    residual.take(&mut residual_at[..step]);
+        if let Some(tiled) = gemm.tiled.as_ref().filter(|tiled| steps >= tiled.least) {
+            let [tall, low] = tiled.kernels[count - 1];
+            // Where the rows of a tile end that begins so many rows behind the first.
+            let reach = |row: usize| {
+                (row - 1) * line.stride + (line.runs - 1) * line.apart + steps / tiled.least * tiled.least * 4
+            };
+            while line.rows - row >= LEAST_TILED {
+                let left = line.rows - row;
+                let fits = |(rows, _): (usize, GemmKernel)| reach(row + rows) <= line.readable;
+                let (rows, kernel) = if left > low.0 && fits(tall) { tall } else { low };
+                if !fits((rows, kernel)) {
+                    break;
                 }
-                // SAFETY: the packed arrays have `count` panels from `packed` on; rows and columns exist in all maps.
-                unsafe {
-                    kernel(&Block {
-                        activations: line.activations.add(row * line.stride),
-                        stride: line.stride,
-                        runs: line.runs,
-                        apart: line.apart,
-                        steps,
-                        weights: gemm.packed.panel(packed, S::LANES),
-                        bias: bias.as_ptr().add(packed * S::LANES),
-                        multiplier: gemm.packed.multiplier.as_ptr().add(packed * S::LANES),
-                        epilogue: &gemm.epilogue,
-                        columns: columns - panel * S::LANES,
-                        output: views.output.add(column),
-                        output_at: &output_at[..step],
-                        residual: views
-                            .residual
-                            .map_or(std::ptr::null(), |(bytes, _)| bytes.as_ptr().add(column)),
-                        residual_at: &residual_at[..step],
-                    });
-                }
-                row += step;
+                let rows = rows.min(left);
+                multiply(row, rows, kernel, &tiled.bias);
+                row += rows;
+            }
+        }
+        for &rows in S::ROWS[count - 1] {
+            let kernel = S::kernel(rows, count);
+            while line.rows - row >= rows {
+                multiply(row, rows, kernel, &gemm.packed.bias);
+                row += rows;
             }
         }
     }
@@ -474,19 +495,20 @@ pub(crate) unsafe fn gemm_tile<S: Int8>(job: &GemmJob<'_>, task: usize, worker: 
     let first = tile * job.rows;
     let rows = job.rows.min(views.out_map.pixels() - first);
     let depth = p.in_channels / groups;
-    let (activations, stride) = if let Some(stride) = job.direct {
-        // SAFETY: pixel `first` exists.
-        (unsafe { views.input.as_ptr().add(first * stride + group * depth) }, stride)
+    let (activations, stride, readable) = if let Some(stride) = job.direct {
+        // Pixel `first` exists.
+        let input = &views.input[first * stride + group * depth..];
+        (input.as_ptr(), stride, input.len())
     } else {
         // SAFETY: the worker's slot holds `max_rows` ≥ `rows` rows and the slack.
         unsafe {
             let to = job.scratch.add(worker * gemm.slot_bytes());
             gather::<S>(job, group, first, rows, to);
-            (to.cast_const(), gemm.row_bytes)
+            (to.cast_const(), gemm.row_bytes, gemm.slot_bytes())
         }
     };
     let pixel = Pixel::at(&views.out_map, first).place();
-    let line = Line { activations, stride, runs: 1, apart: 0, pixel, rows };
+    let line = Line { activations, stride, runs: 1, apart: 0, readable, pixel, rows };
     // A panel's step covers many bytes of a row.
     let steps = rows.saturating_mul(gemm.row_bytes / 8);
     let mut pace = Pace::new();
@@ -594,12 +616,12 @@ pub(crate) unsafe fn gemm_block<S: Int8, const MR: usize, const NV: usize>(block
     }
 }
 
-/// As [`gemm_block`] for 16 · MR rows and NV panels; whole tiles of each run's depth are multiplied as such. Activations are of the sign
+/// As [`gemm_block`] for 16 · MR rows, of which the last need not be stored, and NV panels; whole tiles of each run's depth are multiplied as such. Activations are of the sign
 /// that `S` takes, or `SIGNED` where it flips them.
 ///
 /// # Safety
-/// The CPU has `S` and tiles, which are switched on; `block` describes so many rows and panels that exist, with runs of a tile's depth at
-/// least and the biases of [`Tiled`].
+/// The CPU has `S` and tiles, which are switched on; `block` describes as many rows as it has places for, and panels that exist, with
+/// runs of a tile's depth at least and the biases of [`Tiled`]; behind its rows as many may be read as are left of 16 · MR.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) unsafe fn tiled_block<S: Int8, const SIGNED: bool, const MR: usize, const NV: usize>(
@@ -609,8 +631,6 @@ pub(crate) unsafe fn tiled_block<S: Int8, const SIGNED: bool, const MR: usize, c
 
     use crate::arch::int8_amx::{Operands, STEPS, add, load, store as store_tiles};
 
-    /// Rows whose sums are in registers together.
-    const ROWS: usize = 8;
     #[repr(align(64))]
     struct Sums([MaybeUninit<i32>; MOST_ROWS * 2 * 16]);
     let line = S::LANES * 4;
@@ -629,25 +649,52 @@ pub(crate) unsafe fn tiled_block<S: Int8, const SIGNED: bool, const MR: usize, c
             });
         }
         store_tiles::<MR, NV>(sums.0.as_mut_ptr().cast());
-        let left = block.steps - whole * STEPS;
-        for first in (0..16 * MR).step_by(ROWS) {
-            let from = sums.0.as_ptr().cast::<i32>().add(first * NV * S::LANES);
-            let mut own = [[S::load(from); NV]; ROWS];
-            for (index, own) in own.as_flattened_mut().iter_mut().enumerate() {
-                *own = S::load(from.add(index * S::LANES));
-            }
-            if left > 0 {
-                let mut weights = block.weights.add(whole * STEPS * line);
-                let mut run = block.activations.add(first * block.stride + whole * STEPS * 4);
-                for _ in 0..block.runs {
-                    add_products::<S, ROWS, NV>(&mut own, run, block.stride, weights, panel, left);
-                    weights = weights.wrapping_add(block.steps * line);
-                    run = run.wrapping_add(block.apart);
+        // Rows of a tile that is not full are left alone.
+        let (mut first, rows) = (0, block.output_at.len());
+        macro_rules! rows {
+            ($($some:literal)*) => {$(
+                while rows - first >= $some {
+                    finish_rows::<S, $some, NV>(block, sums.0.as_ptr().cast(), first, whole * STEPS);
+                    first += $some;
                 }
-            }
-            let (output_at, residual_at) = (&block.output_at[first..], &block.residual_at[first..]);
-            store::<S, ROWS, NV>(&Block { output_at, residual_at, ..*block }, own);
+            )*};
         }
+        rows!(8 4 2 1);
+    }
+}
+
+/// Adds what is left of the depth behind `done` steps of each run to the sums of some rows from `first` on, and stores them.
+///
+/// # Safety
+/// As [`gemm_block`] for these rows; `sums` has those of all rows, one behind the other.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn finish_rows<S: Int8, const ROWS: usize, const NV: usize>(
+    block: &Block<'_>,
+    sums: *const i32,
+    first: usize,
+    done: usize,
+) {
+    let (line, left) = (S::LANES * 4, block.steps - done);
+    // SAFETY: the caller's contract.
+    unsafe {
+        let from = sums.add(first * NV * S::LANES);
+        let mut own = [[S::load(from); NV]; ROWS];
+        for (index, own) in own.as_flattened_mut().iter_mut().enumerate() {
+            *own = S::load(from.add(index * S::LANES));
+        }
+        if left > 0 {
+            let mut weights = block.weights.add(done * line);
+            let mut run = block.activations.add(first * block.stride + done * 4);
+            for _ in 0..block.runs {
+                let panel = block.runs * block.steps * line;
+                add_products::<S, ROWS, NV>(&mut own, run, block.stride, weights, panel, left);
+                weights = weights.wrapping_add(block.steps * line);
+                run = run.wrapping_add(block.apart);
+            }
+        }
+        let (output_at, residual_at) = (&block.output_at[first..], &block.residual_at[first..]);
+        store::<S, ROWS, NV>(&Block { output_at, residual_at, ..*block }, own);
     }
 }
 

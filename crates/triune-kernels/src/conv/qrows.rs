@@ -78,6 +78,7 @@ pub(super) unsafe fn band<S: Int8>(job: &GemmJob<'_>, bands: &Bands, task: usize
         copy_rows::<S>(job, bands, [image, first, rows], to);
         let line = |row: usize| Line {
             activations: to.add(row * p.geometry.stride[0] * bands.pitch),
+            readable: job.gemm.slot_bytes() - row * p.geometry.stride[0] * bands.pitch,
             stride: p.geometry.stride[1] * p.in_channels * width,
             runs: p.geometry.kernel[0],
             apart: p.geometry.dilation[0] * bands.pitch,

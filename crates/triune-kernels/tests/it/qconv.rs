@@ -276,6 +276,18 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+    /// Depths of some tiles, and rows and panels that fill none of them or several.
+    #[test]
+    fn products_in_tiles_equal_the_definition(
+        case in cases((Just(1_usize), 60..200_usize, 1..70_usize), [1..5, 1..40])
+    ) {
+        let kernel = case.geometry.kernel.map(|extent| extent.min(3));
+        check(&Case { geometry: ConvGeometry { kernel, ..case.geometry }, batch: 1, ..case });
+    }
+}
+
 const U8: Q8 = Q8 { signed: false, zero_point: 3 };
 const I8: Q8 = Q8 { signed: true, zero_point: -5 };
 
