@@ -111,6 +111,9 @@ fn against_device(
         if value.dtype == Some(DType::I16) {
             return Some("16-bit integers, and the device computes on those of 8".into());
         }
+        if value.dtype.is_some_and(|dtype| !dtype.is_float()) {
+            return Some(format!("it computes on {dtype}: indices, masks and extents have no scale"));
+        }
         return Some(if is_over_volume(graph, node) {
             format!("{LACKS} {} over three axes", node.title().1)
         } else if stays_on_host(node) && !has_integer_form(graph, node) {
