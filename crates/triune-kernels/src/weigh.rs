@@ -197,7 +197,7 @@ struct Piece {
 /// and the next channel's lie elsewhere.
 const TOGETHER: usize = 16;
 /// Pieces that are made before they are added.
-const PIECES: usize = 16 * TOGETHER;
+const PIECES: usize = 14 * TOGETHER;
 
 /// Where some pieces are added.
 #[derive(Clone, Copy, Default)]

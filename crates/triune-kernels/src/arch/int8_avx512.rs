@@ -376,8 +376,8 @@ unsafe fn block_tiled<const FLIPS: bool, const MR: usize, const NV: usize>(block
 }
 
 /// The kernels in tiles, for activations that need not be flipped, and for those that are signed bytes to a tile.
-pub(crate) const TILED: TileKernels = tile_kernels::<false>();
-pub(crate) const TILED_SIGNED: TileKernels = tile_kernels::<true>();
+pub(crate) static TILED: TileKernels = tile_kernels::<false>();
+pub(crate) static TILED_SIGNED: TileKernels = tile_kernels::<true>();
 
 const fn tile_kernels<const FLIPS: bool>() -> TileKernels {
     [

@@ -160,9 +160,9 @@ pub(crate) unsafe fn columns_of_half(src: *const u8, step: isize) -> [__m256; 4]
     for (index, line) in lines.iter_mut().enumerate() {
         // SAFETY: four words of two of the caller's lines.
         *line = unsafe {
-            let low = src.offset(index as isize * step).cast::<f32>();
-            let high = src.offset((index as isize + 4) * step).cast::<f32>();
-            _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(_mm_loadu_ps(low)), _mm_loadu_ps(high))
+            let low = _mm_loadu_ps(src.offset(index as isize * step).cast());
+            let high = _mm_loadu_ps(src.offset((index as isize + 4) * step).cast());
+            _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(low), high)
         };
     }
     columns_of_four(lines)

@@ -64,7 +64,7 @@ pub(crate) struct QGemm {
 /// Microkernels that multiply whole tiles of a run's depth as such.
 #[derive(Debug)]
 struct Tiled {
-    kernels: TileKernels,
+    kernels: &'static TileKernels,
     /// Steps of a run from which on there is a tile.
     least: usize,
     /// Biases of sums that begin in tiles.
@@ -255,7 +255,7 @@ impl Tiled {
                 }
             }
         }
-        Some(Self { kernels: if signed { TILED_SIGNED } else { TILED }, least: STEPS, bias })
+        Some(Self { kernels: if signed { &TILED_SIGNED } else { &TILED }, least: STEPS, bias })
     }
 
     #[cfg(not(target_arch = "x86_64"))]
