@@ -173,6 +173,24 @@ impl Padded {
     }
 }
 
+/// A tensor that callers give for the host alone, batch included: laid out as those at the device's border, without padding. `None` for
+/// bytes, which callers take for integers of the device, and for what has no fixed extents.
+pub fn beside(graph: &Graph, id: ValueId) -> Option<TensorIo> {
+    let value = graph.value(id);
+    let (shape, dtype) = (value.fixed_shape()?, value.dtype?);
+    (value.kind.is_tensor() && !dtype.is_quantized()).then(|| TensorIo {
+        name: value.name.clone(),
+        dtype,
+        shape: Shape::from(physical(shape)),
+        padding: vec![(0, 0); 4],
+        scale: 1.0,
+        zero_point: 0,
+        block: None,
+        model_shape: shape,
+        model_dtype: dtype,
+    })
+}
+
 /// The extents of an image's tensor as the array has them (N, H, W, C): channels of rank 4 go last, any other rank lies in its
 /// own order of elements, with the last axis for channels and what is between it and the first for columns.
 fn physical(dims: Shape) -> [usize; 4] {

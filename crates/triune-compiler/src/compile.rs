@@ -142,7 +142,7 @@ fn compile_static(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) ->
     // Arithmetic on shapes would tie the part behind the core to the model's inputs.
     passes::fold_constants(&mut host)?;
     infer::infer(&mut host)?;
-    let Core { graph, turns, preprocess, between, postprocess, inputs, outputs, nodes, report } =
+    let Core { graph, turns, preprocess, between, postprocess, inputs, outputs, beside, nodes, report } =
         partition(&image, &host)?;
     let fixed = model.inputs.iter().any(|&id| model.value(id).fixed_shape().is_some());
     let around = preprocess.is_some() || !between.is_empty() || postprocess.is_some();
@@ -159,7 +159,8 @@ fn compile_static(model: &Graph, spec: &DeviceSpec, options: &CompileOptions) ->
     borders.plan.turns = turns;
     let lowered = lower(&graph, &borders.plan, None)?;
     let whole = lowered.commands.len();
-    let (program, _) = program(spec, options, lowered, borders.inputs, borders.outputs)?;
+    let (mut program, _) = program(spec, options, lowered, borders.inputs, borders.outputs)?;
+    program.beside = beside;
     let commands = CommandBuffer::read(&program.instructions)?.len();
     let summary = Summary {
         device_nodes: nodes[1],
@@ -336,6 +337,7 @@ pub fn program(
         outputs,
         results,
         waits,
+        beside: Vec::new(),
         operators,
     };
     Ok((program, planned.drafts))

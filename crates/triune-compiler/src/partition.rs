@@ -4,6 +4,7 @@
 //! which waits for the host where a stage ends. The cuts lie on quantize and dequantize operators, so the host parts are
 //! plain float models.
 
+mod between;
 mod host;
 mod names;
 mod reasons;
@@ -16,7 +17,8 @@ use std::{collections::HashSet, hash::BuildHasher};
 use triune_graph::{Graph, NodeId, Op, ValueId, passes};
 use triune_tensor::{DType, QuantParams, text::Name};
 
-use crate::{Error, Program};
+use crate::{Error, Program, TensorIo, border};
+use between::Betweens;
 use host::Cut;
 use names::Names;
 pub use reasons::Reasons;
@@ -40,6 +42,8 @@ pub struct Core {
     pub inputs: Vec<End>,
     /// The same for its outputs.
     pub outputs: Vec<End>,
+    /// What callers give for the host's parts between alone.
+    pub beside: Vec<TensorIo>,
     /// Nodes before, in, between the stages of and behind the core.
     pub nodes: [usize; 4],
     /// What runs where, and why.
@@ -86,25 +90,25 @@ pub fn partition(image: &Graph, model: &Graph) -> Result<Core, Error> {
     let mut prepared = image.clone();
     passes::prepare(&mut prepared)?;
     let names = Names::new(model, &prepared);
-    let mut kept = HashSet::new();
-    let (stages, crossings, cut, between) = loop {
+    let (mut kept, mut lost) = (HashSet::new(), HashSet::new());
+    let (stages, crossings, cut, computed, Betweens { parts: between, beside }) = loop {
         let (stages, crossings) = named_core(&prepared, &names, &mut kept)?;
         let cut = Cut::new(&names, &crossings.inputs, &crossings.outputs)?;
-        let parts = (0..crossings.pauses.len()).map(|pause| cut.between(&names, &crossings, pause));
-        let parts: Vec<_> = parts.collect::<Result<_, Error>>()?;
-        // What the host cannot make of the device's results alone, it makes behind the device, with all that follows.
-        let Some(lost) = parts.iter().position(Option::is_none) else {
-            break (stages, crossings, cut, parts.into_iter().flatten().collect::<Vec<_>>());
+        let on_device = prepared.nodes.iter().zip(&stages).filter(|(_, stage)| is_device(**stage));
+        let computed: HashSet<&str> = on_device.map(|(node, _)| node.name.as_str()).collect();
+        // What the host cannot make of what it has in a pause, it makes behind the device, with all that follows.
+        let pause = match cut.between(model, &crossings, &computed)? {
+            Ok(found) => break (stages, crossings, cut, computed, found),
+            Err(pause) => pause,
         };
         let later =
-            (0..).zip(&stages).filter(|(_, stage)| is_device(**stage) && **stage as usize > 2 * lost + 1);
-        kept.extend(later.map(|(index, _)| NodeId(index)));
+            (0..).zip(&stages).filter(|(_, stage)| is_device(**stage) && **stage as usize > 2 * pause + 1);
+        lost.extend(later.map(|(index, _)| NodeId(index)));
+        kept.extend(&lost);
     };
-    let report = Report::new(&prepared, &stages, &crossings, &kept, false);
+    let report = Report::new(&prepared, &stages, &crossings, [&kept, &lost], false);
     report.tell();
-    let before = cut.preprocess(&names, crossings.given)?;
-    let on_device = prepared.nodes.iter().zip(&stages).filter(|(_, stage)| is_device(**stage));
-    let computed = on_device.map(|(node, _)| node.name.as_str()).collect();
+    let before = cut.preprocess(&names, crossings.given, &beside)?;
     let (behind, order, results) = cut.postprocess(model, &crossings, &computed)?;
     let mut place = vec![0; order.len()];
     order.iter().enumerate().for_each(|(new, &old)| place[old] = new);
@@ -141,6 +145,7 @@ pub fn partition(image: &Graph, model: &Graph) -> Result<Core, Error> {
         postprocess: behind.onnx,
         inputs: input_ends,
         outputs: output_ends,
+        beside: beside.iter().filter_map(|&id| border::beside(model, id)).collect(),
         report,
     })
 }
@@ -317,7 +322,8 @@ pub fn parts(prepared: &Graph, int16: bool) -> Result<Option<Parts>, Error> {
     }
     let crossings = Crossings::new(prepared, &stages);
     if log::log_enabled!(target: "triune::compile", log::Level::Debug) {
-        Report::new(prepared, &stages, &crossings, &HashSet::new(), int16).tell();
+        let nodes = HashSet::new();
+        Report::new(prepared, &stages, &crossings, [&nodes, &nodes], int16).tell();
     }
     check_count(&crossings.inputs, &crossings.outputs, 1)?;
     let count = crossings.pauses.len() + 2;

@@ -174,6 +174,9 @@ pub struct Program {
     pub results: usize,
     /// Where it waits for the host, in order.
     pub waits: Vec<Wait>,
+    /// What a run takes besides, batch included, for the host alone: its parts in the waits read it. It has no segment, and never
+    /// crosses to the device.
+    pub beside: Vec<TensorIo>,
     /// Where commands come from, in order.
     pub operators: Vec<Operator>,
 }
@@ -248,6 +251,11 @@ impl Program {
     pub fn given(&self) -> &[TensorIo] {
         let made: usize = self.waits.iter().map(|wait| wait.makes.len()).sum();
         &self.inputs[..self.inputs.len().saturating_sub(made)]
+    }
+
+    /// All that callers give: the inputs, and behind them what is for the host alone.
+    pub fn taken(&self) -> impl Iterator<Item = &TensorIo> + Clone {
+        self.given().iter().chain(&self.beside)
     }
 
     /// The outputs that callers get.

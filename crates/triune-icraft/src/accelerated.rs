@@ -57,7 +57,7 @@ impl Accelerated {
                 break (stages, crossings);
             }
         };
-        let report = Report::new(prepared, &stages, &crossings, &kept, int16);
+        let report = Report::new(prepared, &stages, &crossings, [&kept, &HashSet::new()], int16);
         let (graph, own) = extract(prepared, &stages, &crossings.inputs, &crossings.outputs)?;
         let Crossings { given, results, pauses, .. } = crossings;
         let stages = (0..=pauses.len()).map(|stage| own.iter().filter(|&&each| each == stage).count());

@@ -173,6 +173,7 @@ impl<'a> Estimate<'a> {
             outputs: Vec::new(),
             results: 0,
             waits: Vec::new(),
+            beside: Vec::new(),
             operators: self.operators,
         };
         let program = match planned {

@@ -82,13 +82,13 @@ impl Instance {
     /// Raises `ArgumentError` if an array does not fit, `ReleasedError` after `release`, `ForkedError` in a child of a fork that
     /// came upon a run.
     fn run(&self, py: Python<'_>, inputs: &Bound<'_, PyAny>, outputs: &Bound<'_, PyAny>) -> PyResult<()> {
-        let mut borrowed = Vec::with_capacity(self.program.given().len());
-        for (name, object, io) in operands("inputs", inputs, self.program.given())? {
+        let mut borrowed = Vec::new();
+        for (name, object, io) in operands("inputs", inputs, self.program.taken().collect())? {
             let array = array::check(&name, &object, io.dtype, Some(&io.shape))?;
             borrowed.push(Input::new(&name, array)?);
         }
         let mut written = Vec::with_capacity(self.program.results().len());
-        for (name, object, io) in operands("outputs", outputs, self.program.results())? {
+        for (name, object, io) in operands("outputs", outputs, self.program.results().iter().collect())? {
             let array = array::check(&name, &object, io.dtype, Some(&io.shape))?;
             written.push(Output::new(&name, array)?);
         }
@@ -151,7 +151,7 @@ fn released() -> PyErr {
 fn operands<'a, 'py>(
     what: &'static str,
     items: &Bound<'py, PyAny>,
-    ios: &'a [TensorIo],
+    ios: Vec<&'a TensorIo>,
 ) -> PyResult<Vec<(String, Bound<'py, PyAny>, &'a TensorIo)>> {
     let found: Vec<Bound<'py, PyAny>> = if let Ok(list) = items.cast::<PyList>() {
         list.iter().collect()

@@ -112,7 +112,7 @@ impl Package {
 
     #[getter]
     fn inputs(&self) -> Vec<TensorIo> {
-        self.program().given().iter().map(TensorIo::new).collect()
+        self.program().taken().map(TensorIo::new).collect()
     }
 
     #[getter]

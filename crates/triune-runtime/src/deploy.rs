@@ -19,7 +19,7 @@ use triune_tensor::memory::filled;
 
 use crate::{
     Error, Program, TensorIo,
-    between::BetweenPart,
+    between::{BetweenPart, Kept, keep_until_read},
     clock::{Demand, DeviceClock, Meter, Realtime},
 };
 
@@ -375,7 +375,7 @@ impl Deployment {
     ///
     /// # Errors
     /// An argument error for another number of parts, or one that does not fit the program's tensors.
-    pub fn attach(&mut self, parts: Vec<BetweenPart>) -> Result<(), Error> {
+    pub fn attach(&mut self, mut parts: Vec<BetweenPart>) -> Result<(), Error> {
         if parts.len() != self.program.waits.len() {
             return Err(Error::argument(format!(
                 "{} parts on the host for a program that waits for {}",
@@ -383,6 +383,7 @@ impl Deployment {
                 self.program.waits.len()
             )));
         }
+        keep_until_read(&self.program, &mut parts)?;
         self.between = parts;
         Ok(())
     }
@@ -390,7 +391,7 @@ impl Deployment {
     /// Runs the program once: copies the inputs to the device, executes, copies the outputs back. Allocates nothing, unless the
     /// program waits for the host.
     ///
-    /// Each slice has exactly the bytes of its [`TensorIo`]. A run can be stopped, see [`Session::run`](crate::Session::run).
+    /// Each slice has exactly the bytes of its [`TensorIo`], in the order of [`Program::taken`](crate::Program::taken). A run can be stopped, see [`Session::run`](crate::Session::run).
     pub fn run(&mut self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), Error> {
         if self.between.len() != self.program.waits.len() {
             return Err(Error::argument(
@@ -398,13 +399,26 @@ impl Deployment {
             ));
         }
         let (mut between, program) = (std::mem::take(&mut self.between), Arc::clone(&self.program));
-        let done = self.run_with(inputs, outputs, &mut |wait, tensors| between[wait].run(&program, tensors));
+        let done = self.run_between(&program, &mut between, inputs, outputs);
         self.between = between;
         done
     }
 
+    fn run_between(
+        &mut self,
+        program: &Program,
+        between: &mut [BetweenPart],
+        inputs: &[&[u8]],
+        outputs: &mut [&mut [u8]],
+    ) -> Result<(), Error> {
+        check("input", program.taken(), inputs.iter().map(|bytes| bytes.len()))?;
+        let (inputs, beside) = inputs.split_at(program.given().len());
+        let mut kept = Kept::new(program, beside)?;
+        self.run_with(inputs, outputs, &mut |wait, tensors| between[wait].run(program, tensors, &mut kept))
+    }
+
     /// As [`Self::run`], with the host's part in each wait by its number: of the outputs that it reads, in the order of
-    /// [`Wait::reads`](crate::Wait), it makes the inputs, in the order of `makes`.
+    /// [`Wait::reads`](crate::Wait), it makes the inputs, in the order of `makes`. What callers give for the host alone is no input here.
     pub fn run_with(
         &mut self,
         inputs: &[&[u8]],
@@ -412,8 +426,8 @@ impl Deployment {
         host: &mut AtWait<'_>,
     ) -> Result<(), Error> {
         let program = Arc::clone(&self.program);
-        check("input", program.given(), inputs.iter().map(|bytes| bytes.len()))?;
-        check("output", program.results(), outputs.iter().map(|bytes| bytes.len()))?;
+        check("input", program.given().iter(), inputs.iter().map(|bytes| bytes.len()))?;
+        check("output", program.results().iter(), outputs.iter().map(|bytes| bytes.len()))?;
         let started = self.meter.as_ref().map(Meter::start);
         self.write((0..inputs.len()).zip(inputs.iter().copied()))?;
         for (stage, commands) in program.stages().enumerate() {
@@ -628,19 +642,20 @@ impl Image {
 }
 
 /// Checks the number of tensors of a run and the bytes of each.
-fn check(
+fn check<'t>(
     what: &str,
-    tensors: &[TensorIo],
+    tensors: impl Iterator<Item = &'t TensorIo> + Clone,
     lengths: impl ExactSizeIterator<Item = usize>,
 ) -> Result<(), Error> {
-    if tensors.len() != lengths.len() {
+    let count = tensors.clone().count();
+    if count != lengths.len() {
         return Err(Error::Operand {
             what: format!("number of {what}s"),
-            expected: tensors.len().to_string(),
+            expected: count.to_string(),
             got: lengths.len().to_string(),
         });
     }
-    for (io, length) in tensors.iter().zip(lengths) {
+    for (io, length) in tensors.zip(lengths) {
         if io.bytes() != length {
             return Err(Error::Operand {
                 what: format!("{what} '{}'", io.name),

@@ -227,10 +227,11 @@ impl Package {
     /// # Errors
     /// As [`BetweenPart::open`].
     pub fn between_parts(&self, options: &SessionOptions) -> Result<Vec<BetweenPart>, Error> {
-        let open = |(wait, file): (usize, &String)| {
-            BetweenPart::open(&self.program, wait, &self.directory.join(file), options)
-        };
-        self.between.iter().enumerate().map(open).collect()
+        let mut parts = Vec::with_capacity(self.between.len());
+        for file in &self.between {
+            parts.push(BetweenPart::open(&self.program, &parts, &self.directory.join(file), options)?);
+        }
+        Ok(parts)
     }
 
     /// File name of the ONNX graph that the host runs behind the program.
@@ -358,9 +359,11 @@ fn json(value: &serde_json::Value) -> String {
 
 /// `manifest.json` with the field names that programs for compiled models read.
 fn manifest(program: &Program, model: &ModelJson) -> serde_json::Value {
-    let each = |tensors: &[TensorIo], f: &dyn Fn(&TensorIo) -> serde_json::Value| -> serde_json::Value {
-        tensors.iter().map(f).collect()
+    let each = |tensors: &[&TensorIo], f: &dyn Fn(&TensorIo) -> serde_json::Value| -> serde_json::Value {
+        tensors.iter().map(|io| f(io)).collect()
     };
+    let taken: Vec<&TensorIo> = program.taken().collect();
+    let results: Vec<&TensorIo> = program.results().iter().collect();
     let quant = |io: &TensorIo| serde_json::json!([io.scale, io.zero_point]);
     let padding = |io: &TensorIo| io.padding.iter().flat_map(|&(low, high)| [low, high]).collect();
     let shape = |io: &TensorIo| serde_json::json!(io.shape.to_vec());
@@ -371,22 +374,22 @@ fn manifest(program: &Program, model: &ModelJson) -> serde_json::Value {
     serde_json::json!({
         "manifest_version": "1.1",
         "model_metadata": { "producer": model.producer, "target": program.target, "batch": program.batch },
-        "input_names": each(program.given(), &name),
-        "output_names": each(program.results(), &name),
+        "input_names": each(&taken, &name),
+        "output_names": each(&results, &name),
         "quantized_model_file": MODEL_FILE,
         "model_lib_file": MODEL_FILE,
         "model_params_file": model.constants.file,
         "input_tensor_layout": "NHWC",
-        "quantize_params": each(program.given(), &quant),
-        "dequantize_params": each(program.results(), &quant),
-        "n_padded_ch_inputs": each(program.given(), &padding),
-        "n_padded_ch_outputs": each(program.results(), &padding),
-        "input_shapes": each(program.given(), &shape),
-        "output_shapes": each(program.results(), &shape),
-        "input_shapes_original": each(program.given(), &original),
-        "output_shapes_original": each(program.results(), &original),
-        "input_dtypes": each(program.given(), &dtype),
-        "output_dtypes": each(program.results(), &dtype),
+        "quantize_params": each(&taken, &quant),
+        "dequantize_params": each(&results, &quant),
+        "n_padded_ch_inputs": each(&taken, &padding),
+        "n_padded_ch_outputs": each(&results, &padding),
+        "input_shapes": each(&taken, &shape),
+        "output_shapes": each(&results, &shape),
+        "input_shapes_original": each(&taken, &original),
+        "output_shapes_original": each(&results, &original),
+        "input_dtypes": each(&taken, &dtype),
+        "output_dtypes": each(&results, &dtype),
         "preprocess_graph": file(&model.preprocess_graph),
         "postprocess_graph": file(&model.postprocess_graph),
     })

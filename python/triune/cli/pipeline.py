@@ -57,9 +57,9 @@ class Pipeline:
         # What the host takes past the card.
         results = {io.name for io in self._package.outputs}
         past = {name: (_shape(shape), dtype) for name, dtype, shape in (self._behind.inputs if self._behind else ())}
-        inputs += [
-            Input(io.name, tuple(io.model_shape), io.model_dtype) for io in self._package.inputs if io.name not in known
-        ]
+        # The card and the host's parts between may take one tensor both.
+        own = {io.name: io for io in self._package.inputs if io.name not in known}
+        inputs += [Input(io.name, tuple(io.model_shape), io.model_dtype) for io in own.values()]
         known |= results | {item.name for item in inputs}
         inputs += [Input(name, *found) for name, found in past.items() if name not in known]
         self.inputs = inputs
@@ -141,6 +141,10 @@ def _session(session: _native.Session, tensors: dict[str, Tensor]) -> dict[str, 
 
 def _to_device(real: Tensor, info: TensorInfo) -> Tensor:
     """Lay out and quantize as ONNX `QuantizeLinear` does: the zero point is added after rounding."""
+    if info.dtype != np.int8:
+        # For the host's parts between, as it is.
+        laid = np.moveaxis(real, 1, -1) if real.ndim == 4 else real
+        return np.ascontiguousarray(laid, info.dtype).reshape(info.shape)
     real = reals_at_border(real, info.scale, info.zero_point)
     laid = np.moveaxis(real, 1, -1) if real.ndim == 4 else real
     limits = np.iinfo(info.dtype)

@@ -108,7 +108,7 @@ pub(crate) unsafe extern "C" fn axr_load_model(context: *mut Opaque, path: *cons
 /// `axr_num_model_inputs`.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn axr_num_model_inputs(model: *mut Opaque) -> usize {
-    object::with("model", model, |_| 0, |object| Ok(object.model("model")?.package.program().given().len()))
+    object::with("model", model, |_| 0, |object| Ok(object.model("model")?.package.program().taken().count()))
 }
 
 /// `axr_num_model_outputs`.
@@ -126,7 +126,7 @@ pub(crate) extern "C" fn axr_get_model_input(model: *mut Opaque, n: usize) -> Te
         |_| TensorInfo::NONE,
         |object| {
             let model = object.model("model")?;
-            tensor(model, "input", model.package.program().given(), n)
+            tensor(model, "input", model.package.program().taken(), n)
         },
     )
 }
@@ -140,15 +140,19 @@ pub(crate) extern "C" fn axr_get_model_output(model: *mut Opaque, n: usize) -> T
         |_| TensorInfo::NONE,
         |object| {
             let model = object.model("model")?;
-            tensor(model, "output", model.package.program().results(), n)
+            tensor(model, "output", model.package.program().results().iter(), n)
         },
     )
 }
 
-fn tensor(model: &Model, what: &str, all: &[TensorIo], n: usize) -> Result<TensorInfo, Failure> {
-    let found =
-        all.get(n).ok_or_else(|| argument(format!("n: the model has {} {what}s, got {n}", all.len())))?;
-    model.info(found)
+fn tensor<'t>(
+    model: &Model,
+    what: &str,
+    mut all: impl Iterator<Item = &'t TensorIo> + Clone,
+    n: usize,
+) -> Result<TensorInfo, Failure> {
+    let count = all.clone().count();
+    model.info(all.nth(n).ok_or_else(|| argument(format!("n: the model has {count} {what}s, got {n}")))?)
 }
 
 /// `axr_get_model_properties`.

@@ -162,8 +162,14 @@ impl Instance {
         // SAFETY: the caller's promise.
         let (mut given, mut wanted) = unsafe {
             (
-                places("inputs", inputs, program.given(), self.input_dmabuf, false)?,
-                places("outputs", outputs, program.results(), self.output_dmabuf, true)?,
+                places("inputs", inputs, &program.taken().collect::<Vec<_>>(), self.input_dmabuf, false)?,
+                places(
+                    "outputs",
+                    outputs,
+                    &program.results().iter().collect::<Vec<_>>(),
+                    self.output_dmabuf,
+                    true,
+                )?,
             )
         };
         apart(&given, &wanted)?;
@@ -235,7 +241,7 @@ impl Place {
 unsafe fn places(
     what: &str,
     arguments: &[Argument],
-    ios: &[TensorIo],
+    ios: &[&TensorIo],
     dmabuf: bool,
     write: bool,
 ) -> Result<Vec<Place>, Failure> {
@@ -244,7 +250,7 @@ unsafe fn places(
         let (count, got) = (ios.len(), arguments.len());
         return Err(argument(format!("{what}: expected {count} ({}), got {got}", names.join(", "))));
     }
-    let place = |(index, (given, io)): (usize, (&Argument, &TensorIo))| {
+    let place = |(index, (given, &io)): (usize, (&Argument, &&TensorIo))| {
         let (name, size) = (format!("{what}[{index}]"), io.bytes());
         if given.offset != 0 {
             return Err(argument(format!("{name}.offset: expected 0, got {}", given.offset)));

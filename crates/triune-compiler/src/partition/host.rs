@@ -19,13 +19,6 @@ pub(super) struct HostPart {
     pub(super) nodes: usize,
 }
 
-/// What the host does in a pause of the core.
-pub(super) struct Between {
-    pub(super) part: HostPart,
-    /// The core's outputs that it takes.
-    pub(super) reads: Vec<usize>,
-}
-
 impl HostPart {
     fn of(part: &Graph) -> Result<Self, Error> {
         Ok(Self { onnx: Some(onnx::write(part)?), nodes: part.nodes.len() })
@@ -86,17 +79,26 @@ impl Cut {
     }
 
     /// The host part before the core, which makes the first inputs, unless these are the model's own. An input of which nothing is
-    /// made is one of its inputs, so that the whole takes what the model does.
-    pub(super) fn preprocess(&self, names: &Names<'_>, given: usize) -> Result<HostPart, Error> {
+    /// made is one of its inputs, so that the whole takes what the model does. What it makes `beside` is for the host's parts between.
+    pub(super) fn preprocess(
+        &self,
+        names: &Names<'_>,
+        given: usize,
+        beside: &[ValueId],
+    ) -> Result<HostPart, Error> {
         let (model, floats) = (names.model, &self.input_floats[..given]);
         let inputs: HashSet<ValueId> = model.inputs.iter().copied().collect();
         let is_input = |name: &String| names.find(name).is_some_and(|id| inputs.contains(&id));
-        if floats.iter().all(is_input) && !names.has_idle_input() {
+        if floats.iter().all(is_input)
+            && beside.iter().all(|id| inputs.contains(id))
+            && !names.has_idle_input()
+        {
             return Ok(HostPart::default());
         }
         let (mut outputs, mut seen) = (Vec::new(), HashSet::new());
-        for name in floats {
-            let id = Self::float(names, name)?;
+        let floats = floats.iter().map(|name| names.find(name).ok_or_else(|| rewritten(name)));
+        for id in floats.chain(beside.iter().copied().map(Ok)) {
+            let id = id?;
             if seen.insert(id) {
                 outputs.push(id);
             }
@@ -105,33 +107,10 @@ impl Cut {
         HostPart::of(&part)
     }
 
-    fn float(names: &Names<'_>, name: &str) -> Result<ValueId, Error> {
-        names.find(name).ok_or_else(|| rewritten(name))
-    }
-
-    /// The host part in a pause of the core; nothing where what it makes takes more than what the core gave until then.
-    pub(super) fn between(
-        &self,
-        names: &Names<'_>,
-        crossings: &Crossings,
-        pause: usize,
-    ) -> Result<Option<Between>, Error> {
-        let earlier = crossings.pauses[..=pause].iter().flat_map(|pause| &pause.reads);
-        let (mut reads, mut seen) = (Vec::new(), HashSet::new());
-        reads.extend(earlier.copied().filter(|index| seen.insert(*index)));
-        let mut floats = Vec::new();
-        for &index in &crossings.pauses[pause].makes {
-            let float = Self::float(names, &self.input_floats[index])?;
-            if !floats.contains(&float) {
-                floats.push(float);
-            }
-        }
-        let rewired = self.rewired(names.model, &reads);
-        let Ok(part) = rewired.extract(&self.border(&reads), &floats) else { return Ok(None) };
-        let used: HashSet<&str> = used(&part);
-        reads.retain(|&index| used.contains(&*self.output_floats[index].0));
-        let part = self.part(&rewired, &reads, &[], &floats)?;
-        Ok(Some(Between { part, reads }))
+    /// The model's value that an input of the core is made of.
+    pub(super) fn input_value(&self, model: &Graph, index: usize) -> Result<ValueId, Error> {
+        let name = &self.input_floats[index];
+        model.find_value(name).ok_or_else(|| rewritten(name))
     }
 
     /// The host part behind the core, unless the core gives the model's own outputs; the order of the core's outputs, the
@@ -170,8 +149,7 @@ impl Cut {
         let past: Vec<ValueId> =
             rewired.inputs.iter().copied().filter(|input| !border.contains(input)).collect();
         let part = rewired.extract(&[border, past.clone()].concat(), &rewired.outputs)?;
-        let again = |node: &&Node| macs(&part, node) > 0 && computed.contains(node.name.as_str());
-        if let Some(node) = part.nodes.iter().find(again) {
+        if let Some(node) = again(&part, computed) {
             return Err(Error::Target(format!(
                 "the model cannot be split in host, device and host parts: what '{}' makes is also read as a tensor that does \
                  not cross",
@@ -195,7 +173,7 @@ impl Cut {
 
     /// The model with every name of a border tensor replaced by its first. Integers of which more is read than these floats are
     /// quantized from them again, which gives their bits, where the part that is cut out of it `reads` them.
-    fn rewired(&self, model: &Graph, reads: &[usize]) -> Graph {
+    pub(super) fn rewired(&self, model: &Graph, reads: &[usize]) -> Graph {
         let mut rewired = model.clone();
         let mut first: HashMap<ValueId, ValueId> = HashMap::new();
         for (_, floats) in &self.output_floats {
@@ -248,12 +226,12 @@ impl Cut {
     }
 
     /// The float tensors of some of the core's outputs.
-    fn border(&self, reads: &[usize]) -> Vec<ValueId> {
+    pub(super) fn border(&self, reads: &[usize]) -> Vec<ValueId> {
         reads.iter().map(|&index| self.output_floats[index].1[0]).collect()
     }
 
     /// What makes values of some of the core's outputs, and of what comes `past` it.
-    fn part(
+    pub(super) fn part(
         &self,
         rewired: &Graph,
         reads: &[usize],
@@ -266,6 +244,11 @@ impl Cut {
         quantize_inputs(&mut part, &meanings);
         HostPart::of(&part)
     }
+}
+
+/// A node of a part that has been `computed` on the device, and is no matter of a moment.
+pub(super) fn again<'p>(part: &'p Graph, computed: &HashSet<&str>) -> Option<&'p Node> {
+    part.nodes.iter().find(|node| macs(part, node) > 0 && computed.contains(node.name.as_str()))
 }
 
 /// Names of what a part's operators read, and of what it gives.

@@ -20,6 +20,13 @@ pub(super) const LACKS: &str = "the device has no";
 /// The reason of what could run on the device, but is not worth a crossing.
 pub(super) const TOO_LITTLE: &str = "too little work behind the host to cross for";
 
+/// The reason of what could run on the device, but is not in the model's own terms at one of its ends.
+const NAMELESS: &str = "what it gives or takes has no tensor in the model that could cross";
+
+/// The reason of what could run on the device behind a step of the host that lacks something.
+const LOST: &str = "the host's step in front of it takes what a segment computes and keeps to itself, or bytes of the model's own: a \
+                    QuantizeLinear and a DequantizeLinear behind that let it cross";
+
 /// Why nodes stay on the host.
 pub struct Reasons<'g> {
     graph: &'g Graph,
@@ -71,6 +78,19 @@ impl<'g> Reasons<'g> {
             reasons.roots.push(behind.map_or(index, |maker| reasons.roots[maker]));
         }
         reasons
+    }
+
+    /// The same, where the host in front of some of the nodes that are kept cannot make what they take.
+    #[must_use]
+    pub fn with_lost(mut self, lost: &HashSet<NodeId>) -> Self {
+        for node in lost {
+            if let Some(own) =
+                self.own.get_mut(node.0 as usize).filter(|own| own.as_deref() == Some(NAMELESS))
+            {
+                *own = Some(LOST.into());
+            }
+        }
+        self
     }
 
     /// Why a node of the host stays there.
@@ -126,7 +146,7 @@ fn against_device(
         return Some(format!("{LACKS} {}", node.title().1));
     }
     let is_kept = kept.contains(&NodeId(index as u32));
-    is_kept.then(|| "what it gives or takes has no tensor in the model that could cross".into())
+    is_kept.then(|| NAMELESS.into())
 }
 
 impl Ends<'_> {

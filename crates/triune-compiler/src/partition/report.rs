@@ -88,15 +88,16 @@ impl Report {
         }
     }
 
-    /// That of a prepared graph whose nodes have these stages; those of `kept` stayed for what crosses has no name in the model.
+    /// That of a prepared graph whose nodes have these stages; those of `kept` stayed for what crosses has no
+    /// name in the model, or if they are `lost` too, for the host in front of them lacks something.
     pub fn new(
         prepared: &Graph,
         stages: &[u32],
         crossings: &Crossings,
-        kept: &HashSet<NodeId>,
+        [kept, lost]: [&HashSet<NodeId>; 2],
         int16: bool,
     ) -> Self {
-        let reasons = Reasons::new(prepared, stages, kept, int16);
+        let reasons = Reasons::new(prepared, stages, kept, int16).with_lost(lost);
         let mut spelled_out = HashMap::new();
         let mut report = Self { segments: crossings.pauses.len() + 1, ..Self::default() };
         for (index, (node, &stage)) in prepared.nodes.iter().zip(stages).enumerate() {

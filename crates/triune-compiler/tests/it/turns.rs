@@ -3,7 +3,7 @@
 use triune_compiler::{CompileOptions, Compiled, TensorIo, compile, partition::MOST_STAGES};
 use triune_device::DeviceSpec;
 use triune_graph::{
-    Graph, ValueId,
+    Graph, Op, ValueId,
     ops::{BinaryKind, UnaryKind},
 };
 use triune_tensor::{DType, QuantParams};
@@ -153,25 +153,99 @@ fn little_work_behind_the_host_stays_there() {
     assert_eq!(reasons[1..], ["too little work behind the host to cross for"]);
 }
 
-/// What comes between also takes the model's input, which the device never had: all behind the first segment stays.
+/// The operators of a host part, and the names of what it takes and gives.
+fn part(bytes: &[u8]) -> (Vec<&'static str>, Vec<String>, Vec<String>) {
+    let graph = triune_graph::format::onnx::read_bytes(bytes.to_vec(), None).expect("a model");
+    let names = |ids: &[ValueId]| ids.iter().map(|&id| graph.value(id).name.clone()).collect();
+    let quantizers = |op: &Op| matches!(op, Op::QuantizeLinear(_) | Op::DequantizeLinear(_));
+    let kinds = graph.nodes.iter().filter(|node| !quantizers(&node.op)).map(|node| node.op.name()).collect();
+    (kinds, names(&graph.inputs), names(&graph.outputs))
+}
+
+/// What comes between also takes what is made of the model's input, which the device never had: callers give that beside.
 #[test]
-fn what_the_device_did_not_give_is_not_there_between() {
+fn what_is_there_before_the_device_begins_is_there_between() {
     let (mut builder, mut random) = (GraphBuilder::new(), Random(5));
     let image = builder.input("x", DType::F32, &[1, 8, 16, 16]);
     let x = builder.quantize_dequantize(image, MEANING, DType::I8);
     let x = conv(&mut builder, &mut random, x, 8);
-    let squares = builder.unary(UnaryKind::Exp, image);
-    let sum = builder.binary(BinaryKind::Sub, x, squares);
-    let sum = builder.quantize_dequantize(sum, MEANING, DType::I8);
-    let y = conv(&mut builder, &mut random, sum, 8);
+    let powers = builder.unary(UnaryKind::Exp, image);
+    let sum = builder.binary(BinaryKind::Sub, x, powers);
+    let quantized = builder.quantize_dequantize(sum, MEANING, DType::I8);
+    let y = conv(&mut builder, &mut random, quantized, 8);
+    let graph = builder.finish_inferred(&[y]);
+    let found = of(&graph);
+    let name = |id: ValueId| graph.value(id).name.clone();
+    assert_eq!((found.report.segments, found.between.len()), (2, 1));
+    assert_eq!((found.report.host.macs, found.postprocess), (0, None));
+    let program = &found.program;
+    let taken: Vec<_> = program.taken().map(|io| (&*io.name, io.dtype)).collect();
+    assert_eq!(taken, [("x", DType::I8), (&*name(powers), DType::F32)]);
+    let [beside] = &program.beside[..] else { panic!("one tensor, not {:?}", program.beside) };
+    assert_eq!([beside.shape.to_vec(), beside.model_shape.to_vec()], [[1, 16, 16, 8], [1, 8, 16, 16]]);
+    assert_eq!(program.given().len(), 1);
+    let before = found.preprocess.as_deref().map(part).expect("a part before");
+    assert_eq!(before, (vec!["Exp"], vec!["x".into()], vec!["x".into(), name(powers)]));
+    let between = part(&found.between[0]);
+    assert_eq!(between, (vec!["Sub"], vec![program.outputs[1].name.clone(), name(powers)], vec![name(sum)]));
+    // It never crosses.
+    let crossings: Vec<_> =
+        found.report.crossings.iter().map(|each| (each.to_device, each.segment)).collect();
+    assert_eq!(crossings, [(true, 0), (false, 0), (true, 1), (false, 1)]);
+}
+
+/// A stream of residuals in reals: each part adds to what the one before it made, and nothing is computed twice.
+#[test]
+fn what_a_part_made_is_there_for_the_next() {
+    let (mut builder, mut random) = (GraphBuilder::new(), Random(5));
+    let mut stream = builder.input("x", DType::F32, &[1, 8, 16, 16]);
+    let mut sums = Vec::new();
+    for _ in 0..4 {
+        let y = builder.quantize_dequantize(stream, MEANING, DType::I8);
+        let y = conv(&mut builder, &mut random, y, 8);
+        stream = builder.binary(BinaryKind::Add, stream, y);
+        sums.push(stream);
+    }
+    let y = builder.quantize_dequantize(stream, MEANING, DType::I8);
+    let y = conv(&mut builder, &mut random, y, 8);
+    let graph = builder.finish_inferred(&[y]);
+    let sums = sums.iter().map(|&id| graph.value(id).name.clone());
+    let found = of(&graph);
+    assert_eq!((found.report.segments, found.report.host.operators, found.report.host.macs), (5, 4, 0));
+    assert_eq!((found.preprocess, found.postprocess), (None, None));
+    let program = &found.program;
+    assert_eq!(
+        program.taken().map(|io| (&*io.name, io.dtype)).collect::<Vec<_>>(),
+        [("x", DType::I8), ("x", DType::F32)]
+    );
+    assert_eq!(found.between.len(), 4);
+    let mut before = "x".to_owned();
+    for ((bytes, wait), sum) in found.between.iter().zip(&program.waits).zip(sums) {
+        let [read] = wait.reads[..] else { panic!("one tensor of the device's, not {:?}", wait.reads) };
+        let wanted = (vec!["Add"], vec![program.outputs[read].name.clone(), before], vec![sum.clone()]);
+        assert_eq!(part(bytes), wanted);
+        before = sum;
+    }
+}
+
+/// Bytes of the model's own are told apart from the device's by nobody who gives them.
+#[test]
+fn bytes_that_the_host_wants_between_keep_the_rest_there() {
+    let (mut builder, mut random) = (GraphBuilder::new(), Random(5));
+    let image = builder.input("x", DType::U8, &[1, 8, 16, 16]);
+    let x = builder.dequantize(image, MEANING, DType::U8);
+    let x = conv(&mut builder, &mut random, x, 8);
+    let bytes = builder.quantize(x, MEANING, DType::U8);
+    let both = builder.binary(BinaryKind::Div, bytes, image);
+    let both = builder.dequantize(both, MEANING, DType::U8);
+    let y = conv(&mut builder, &mut random, both, 8);
     let found = compiled(builder, &[y]);
     assert_eq!((found.report.segments, found.between.len()), (1, 0));
     assert_eq!(found.report.device.macs, found.report.host.macs);
-    // The host's part behind takes it past the card.
-    let behind = triune_graph::format::onnx::read_bytes(found.postprocess.expect("a part behind"), None);
-    let behind = behind.expect("a model");
-    let inputs: Vec<&str> = behind.inputs.iter().map(|&id| &*behind.value(id).name).collect();
+    let stayed = found.report.stayed.iter().find(|each| each.op == "Conv").expect("a convolution");
+    assert!(stayed.reason.contains("a QuantizeLinear and a DequantizeLinear behind"), "{}", stayed.reason);
+    // The host's part behind takes them past the card.
+    let (kinds, inputs, _) = part(&found.postprocess.expect("a part behind"));
     assert_eq!(inputs, [found.program.outputs[0].name.as_str(), "x"]);
-    let products = behind.nodes.iter().filter(|node| matches!(node.op, triune_graph::Op::Conv(_))).count();
-    assert_eq!(products, 1);
+    assert_eq!(kinds.iter().filter(|&&kind| kind == "Conv").count(), 1);
 }

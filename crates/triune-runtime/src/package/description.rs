@@ -28,6 +28,9 @@ pub struct Description {
     /// Where the program waits for the host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     waits: Vec<WaitJson>,
+    /// What callers give for the host's parts in the waits alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    beside: Vec<TensorJson>,
     scratch_bytes: u64,
     scratch_lower_bound: u64,
     /// Bytes of the segment behind the outputs', if there is one.
@@ -111,6 +114,7 @@ impl Description {
                     makes: wait.makes.clone(),
                 })
                 .collect(),
+            beside: program.beside.iter().map(TensorJson::new).collect(),
             scratch_bytes: program.scratch_bytes,
             scratch_lower_bound: program.scratch_lower_bound,
             spilled_bytes: program.spilled_bytes,
@@ -151,10 +155,17 @@ impl Description {
                 format!("a batch of {} on {} cores; compile the model again", self.batch, spec.cores);
             return Err(Error::package(path, reason));
         }
-        let border = |tensors: &[TensorJson]| -> Result<Vec<TensorIo>, Error> {
-            tensors.iter().map(|tensor| tensor.io(path, self.batch)).collect()
+        let border = |tensors: &[TensorJson], batch: usize| -> Result<Vec<TensorIo>, Error> {
+            tensors.iter().map(|tensor| tensor.io(path, batch)).collect()
         };
-        let (inputs, outputs) = (border(&self.inputs)?, border(&self.outputs)?);
+        let (inputs, outputs) = (border(&self.inputs, self.batch)?, border(&self.outputs, self.batch)?);
+        // Nobody divides these among the images.
+        let beside = border(&self.beside, 1)?;
+        if let Some(odd) = beside.iter().find(|io| io.padding.iter().any(|&sides| sides != (0, 0))) {
+            let reason =
+                format!("tensor '{}': padding that no device wants; compile the model again", odd.name);
+            return Err(Error::package(path, reason));
+        }
         if let Some(operator) = self.operators.iter().find(|o| o.commands[0] > o.commands[1]) {
             let OperatorJson { name, commands: [first, last], .. } = operator;
             let reason =
@@ -193,6 +204,7 @@ impl Description {
             outputs,
             results,
             waits,
+            beside,
             operators: self
                 .operators
                 .into_iter()
@@ -476,6 +488,7 @@ mod tests {
             outputs: Vec::new(),
             results: None,
             waits: Vec::new(),
+            beside: Vec::new(),
             scratch_bytes: 96,
             scratch_lower_bound: 96,
             spilled_bytes: 0,

@@ -437,7 +437,8 @@ class Model(Object):
         """Return information about the input tensors.
 
         As the vendor documents, quantization and padding are there if the model has a manifest.json beside it. They come in the
-        order of the inputs of the graph that was compiled, what the host makes of one in its place.
+        order of the inputs of the graph that was compiled, what the host makes of one in its place. Behind them come those that
+        the host reads while the card waits for it, which `quantize` gives as they are.
         """
         self._live()
         return [self._tensor_info(io) for io in self._package.inputs]

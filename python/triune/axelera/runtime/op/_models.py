@@ -158,7 +158,9 @@ class Load(Operator):
             raise
         made = {name for name, *_ in self._before.outputs} if self._before else set()
         given = [name for name, *_ in self._before.inputs] if self._before else []
-        self._names = given + [io.name for io in self._package.inputs if io.name not in {*made, *given}]
+        # The card and the host's parts between may take one tensor both.
+        own = dict.fromkeys(io.name for io in self._package.inputs)
+        self._names = given + [name for name in own if name not in {*made, *given}]
         # What the host takes past the card.
         past = {name: (dtype, shape) for name, dtype, shape in (self._behind.inputs if self._behind else ())}
         first = {name: (dtype, shape) for name, dtype, shape in (self._before.inputs if self._before else ())}
@@ -193,7 +195,9 @@ class Load(Operator):
             tensors |= _named(self._before, tensors)
         arrays = []
         for io, info in zip(self._package.inputs, self._inputs, strict=True):
-            real = reals_at_border(tensors[io.name], info.scale, info.zero_point)
+            real = tensors[io.name]
+            if info.dtype == np.int8:
+                real = reals_at_border(real, info.scale, info.zero_point)
             wanted, got = list(io.model_shape), list(real.shape)
             if got != wanted:
                 cure = (
