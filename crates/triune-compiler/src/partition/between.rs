@@ -59,7 +59,9 @@ impl<'g> Owners<'g> {
         }
         let mut parts = vec![None; graph.values.len()];
         graph.inputs.iter().for_each(|id| parts[id.0 as usize] = Some(0));
-        border.iter().for_each(|(id, (_, part))| parts[id.0 as usize] = Some(*part));
+        for (id, (_, part)) in &border {
+            parts[id.0 as usize] = Some(*part);
+        }
         for node in &graph.nodes {
             let mut operands = node.inputs.iter().flatten().peekable();
             // What is made of nothing need not be the same again.
