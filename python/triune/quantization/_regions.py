@@ -26,6 +26,13 @@ VOLUME = "has windows over three axes, and no device has those"
 _MOST_AXES = 4
 """Of an image: those of images, channels, rows and columns."""
 
+_NO_FORM = "has no integer form"
+
+_READ_BY_HOST = "is read only by what has no integer form"
+
+_LIGHT = {"Add", "Concat", "Identity", "Mul", "Reshape", "Slice", "Split", "Squeeze", "Sub", "Transpose", "Unsqueeze"}
+"""What costs the host next to nothing, and is done behind a product anyway."""
+
 _FEW = 4096
 """Weights at most that may be ones that nobody trained."""
 
@@ -56,10 +63,23 @@ def choose(network: Network, float_from: Sequence[str] | None = None, keep_float
             begin = network.find(name, "float_from")
             for index in _behind(network, begin):
                 why.setdefault(index, "asked for" if index in begin else f"behind {name!r}")
+    for index in reversed(range(len(network.nodes))):
+        if index not in why and network.nodes[index].op_type in _LIGHT and _is_read_by_the_host(network, index, why):
+            why[index] = _READ_BY_HOST
     if VOLUME in why.values():
         for index in _beside_volumes(network, why):
             why[index] = "is between such, with no Conv, Gemm or MatMul over integers beside it"
     return why
+
+
+def _is_read_by_the_host(network: Network, index: int, why: dict[int, str]) -> bool:
+    """Return whether what a node makes is read by operators alone that have no integer form, or by such as it."""
+    made = [name for name in network.nodes[index].output if name]
+    readers = [reader for name in made for reader in network.readers.get(name, ())]
+    hosts = {_NO_FORM, _READ_BY_HOST}
+    return (
+        bool(readers) and not set(made) & set(network.outputs) and all(why.get(reader) in hosts for reader in readers)
+    )
 
 
 def _beside_volumes(network: Network, why: dict[int, str]) -> list[int]:
@@ -85,7 +105,7 @@ def _beside_volumes(network: Network, why: dict[int, str]) -> list[int]:
 
 def _impossible(network: Network, node: Any) -> str:
     if not network.has_integer_form(node):
-        return "has no integer form"
+        return _NO_FORM
     if node.op_type == "Resize" and (attribute(node, "mode", "nearest") == "cubic" or attribute(node, "antialias", 0)):
         how = "smooths (antialias)" if attribute(node, "antialias", 0) else "interpolates by cubes"
         return f"{how}, of which no device has a form over integers"
@@ -103,7 +123,7 @@ def _impossible(network: Network, node: Any) -> str:
         # What was not added behind, as nobody knows how many axes it has.
         return "has a bias that is not constant, or that comes to weights that are not"
     if node.op_type == "Gemm" and (attribute(node, "transA", 0) or not network.is_constant(node.input[1])):
-        return "has no integer form"
+        return _NO_FORM
     return ""
 
 
