@@ -206,6 +206,24 @@ def test_results_in_given_arrays(session: triune.Session) -> None:
             assert np.array_equal(result, expected[place])
 
 
+def test_large_results_begin_at_a_cache_line() -> None:
+    """Their memory is an array's own: it grows and shrinks, outlives the session, and what is made elsewhere is numpy's."""
+    session = triune.Session(TWO)
+    x = np.arange(8192, dtype=np.float32).reshape(-1, 2)
+    results = [session.run({"x": x, "k": np.zeros(2, np.int8)})[1] for _ in range(4)]
+    del session
+    for result in results[1:]:
+        assert result.ctypes.data % 64 == 0
+        assert result.flags.owndata
+        np.testing.assert_array_equal(result, 2 * x)
+    grown = results.pop()
+    grown.resize((6000, 2), refcheck=False)
+    np.testing.assert_array_equal(grown[:4096], 2 * x)
+    assert not grown[4096:].any()
+    grown.resize((3, 2), refcheck=False)
+    np.testing.assert_array_equal(grown, 2 * x[:3])
+
+
 def test_results_in_another_kind_of_memory(session: triune.Session) -> None:
     memory = bytearray(X.nbytes)
     view = memoryview(memory).cast("f", X.shape)

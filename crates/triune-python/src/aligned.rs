@@ -114,7 +114,9 @@ pub(crate) fn within<'py, T>(py: Python<'py>, make: impl FnOnce() -> PyResult<T>
             // SAFETY: a handler that numpy had; what it returns is a reference of our own.
             unsafe {
                 let ours = PY_ARRAY_API.PyDataMem_SetHandler(self.0.py(), self.0.as_ptr());
-                drop(Bound::from_owned_ptr_or_opt(self.0.py(), ours));
+                if let Err(error) = Bound::from_owned_ptr_or_err(self.0.py(), ours) {
+                    error.write_unraisable(self.0.py(), None);
+                }
             }
         }
     }
