@@ -583,20 +583,25 @@ def advice_on(
     return tuple(lines)
 
 
+def _before(network: Network, output: str, goes_on: Callable[[int], bool]) -> Iterator[int]:
+    """Yield the nodes that lead to an output, each once, and what leads to those of which `goes_on` says so."""
+    left, seen = [output], set[int]()
+    while left:
+        maker = network.makers.get(left.pop())
+        if maker is None or maker in seen:
+            continue
+        seen.add(maker)
+        yield maker
+        if goes_on(maker):
+            left += [name for name in network.nodes[maker].input if name]
+
+
 def _choice_before(network: Network, output: str) -> Any:
     """Return the first node in the graph that chooses rows by their scores, or places, on the way to an output; None if there is
     none.
     """
-    found, left, seen = [], [output], set[str]()
-    while left:
-        name = left.pop()
-        maker = network.makers.get(name)
-        if maker is None or name in seen:
-            continue
-        seen.add(name)
-        if network.nodes[maker].op_type in {"Equal", "NonMaxSuppression", "TopK"}:
-            found.append(maker)
-        left += [name for name in network.nodes[maker].input if name]
+    kinds = {"Equal", "NonMaxSuppression", "TopK"}
+    found = [at for at in _before(network, output, lambda _: True) if network.nodes[at].op_type in kinds]
     return network.nodes[min(found)] if found else None
 
 
@@ -620,35 +625,20 @@ def _rows_in_place(network: Network, chosen: Any, output: str) -> str:
 
 def _last_product(network: Network, output: str, floats: set[int]) -> str | None:
     """Return the name of the integer product that makes an output, alone; None if there are several."""
-    found, left, seen = set[str](), [output], set[str]()
-    while left:
-        name = left.pop()
-        maker = network.makers.get(name)
-        if maker is None or name in seen:
-            continue
-        seen.add(name)
-        node = network.nodes[maker]
-        if node.op_type in PRODUCTS:
-            found.update([node.name] if maker not in floats else [])
-        else:
-            left += [name for name in node.input if name]
+
+    def is_product(index: int) -> bool:
+        return network.nodes[index].op_type in PRODUCTS
+
+    makers = _before(network, output, lambda index: not is_product(index))
+    found = {network.nodes[index].name for index in makers if is_product(index) and index not in floats}
     return found.pop() if len(found) == 1 else None
 
 
 def _decode_before(network: Network, output: str, floats: set[int]) -> int | None:
     """Return the first integer operator, on the way to an output, behind the last products with trained weights."""
     free = choose(network)
-    found: list[int] = []
-    left, seen = [output], set[str]()
-    while left:
-        name = left.pop()
-        maker = network.makers.get(name)
-        if maker is None or name in seen or maker not in free:
-            continue
-        seen.add(name)
-        if maker not in floats and network.nodes[maker].op_type not in PRODUCTS and free[maker] == DECODE:
-            found.append(maker)
-        left += [name for name in network.nodes[maker].input if name]
+    makers = [index for index in _before(network, output, free.__contains__) if free.get(index) == DECODE]
+    found = [index for index in makers if index not in floats and network.nodes[index].op_type not in PRODUCTS]
     return min(found, default=None)
 
 
