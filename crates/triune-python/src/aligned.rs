@@ -51,6 +51,15 @@ fn layout(size: usize) -> Option<Layout> {
     Layout::from_size_align(size.max(1).checked_add(LINE)?, LINE).ok()
 }
 
+/// What [`behind`] was told of the memory at `block`.
+///
+/// # Safety
+/// It made that memory an array's.
+unsafe fn size_at(block: *const u8) -> usize {
+    // SAFETY: as the caller says.
+    usize::from_ne_bytes(unsafe { block.cast::<[u8; size_of::<usize>()]>().read() })
+}
+
 /// Where the array's bytes begin.
 ///
 /// # Safety
@@ -61,7 +70,7 @@ unsafe fn behind(block: *mut u8, size: usize) -> *mut c_void {
     }
     // SAFETY: a line and more, as the caller says.
     unsafe {
-        block.cast::<usize>().write(size);
+        block.cast::<[u8; size_of::<usize>()]>().write(size.to_ne_bytes());
         block.add(LINE).cast()
     }
 }
@@ -87,7 +96,7 @@ unsafe extern "C" fn line_resize(context: *mut c_void, array: *mut c_void, size:
     // SAFETY: numpy gives back what came from here, before which there is the line with its size.
     unsafe {
         let block = array.cast::<u8>().sub(LINE);
-        let old = layout(block.cast::<usize>().read());
+        let old = layout(size_at(block));
         old.map_or(std::ptr::null_mut(), |old| behind(realloc(block, old, new.size()), size))
     }
 }
@@ -99,14 +108,14 @@ unsafe extern "C" fn line_free(_: *mut c_void, array: *mut c_void, _: usize) {
     // SAFETY: as for `line_resize`.
     unsafe {
         let block = array.cast::<u8>().sub(LINE);
-        if let Some(old) = layout(block.cast::<usize>().read()) {
+        if let Some(old) = layout(size_at(block)) {
             dealloc(block, old);
         }
     }
 }
 
 /// Has numpy take the memory of arrays that `make` makes from here.
-pub(crate) fn within<'py, T>(py: Python<'py>, make: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+pub(crate) fn within<T>(py: Python<'_>, make: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     /// Gives numpy back what it had.
     struct Back<'py>(Bound<'py, PyAny>);
     impl Drop for Back<'_> {
