@@ -498,12 +498,12 @@ impl IMatMul {
 }
 
 /// While it is there, kernels can use the thread's tiles, if the instruction set has any.
-struct Tiles(
+pub(crate) struct Tiles(
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only x86-64 has tiles"))] bool,
 );
 
 impl Tiles {
-    fn on(level: Level) -> Self {
+    pub(crate) fn on(level: Level) -> Self {
         let has = level.isa() == Isa::Amx;
         #[cfg(target_arch = "x86_64")]
         if has {

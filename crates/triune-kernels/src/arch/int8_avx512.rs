@@ -9,7 +9,6 @@ use std::arch::x86_64::*;
 
 use crate::{
     arch::int8::{Dot, GemmKernel, Int8, Narrow, Sum, SumsKernel, fill},
-    arch::int8_amx,
     bmatmul::BlockRows,
     conv::{Block, DepthwiseJob, GemmJob, TileKernels, depthwise_row, gemm_block, gemm_tile, tiled_block},
     imatmul::{self, sums_block},
@@ -560,34 +559,6 @@ pub(crate) unsafe fn tile_vnni(job: &GemmJob<'_>, task: usize, worker: usize) {
 pub(crate) unsafe fn tile_flipping(job: &GemmJob<'_>, task: usize, worker: usize) {
     // SAFETY: the caller's contract.
     unsafe { gemm_tile::<Avx512<true, true>>(job, task, worker) }
-}
-
-/// As [`tile_vnni`], with what there is room for in tiles.
-///
-/// # Safety
-/// As there, of a CPU with AMX.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")]
-pub(crate) unsafe fn tile_amx(job: &GemmJob<'_>, task: usize, worker: usize) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        int8_amx::begin();
-        gemm_tile::<Avx512<true>>(job, task, worker);
-        int8_amx::end();
-    }
-}
-
-/// As [`tile_flipping`], with what there is room for in tiles.
-///
-/// # Safety
-/// As [`tile_amx`].
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")]
-pub(crate) unsafe fn tile_amx_flipping(job: &GemmJob<'_>, task: usize, worker: usize) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        int8_amx::begin();
-        gemm_tile::<Avx512<true, true>>(job, task, worker);
-        int8_amx::end();
-    }
 }
 
 /// # Safety

@@ -10,7 +10,7 @@ use crate::{
     arch::int8::{GemmKernel, Int8},
     cancel::Pace,
     dispatch::Level,
-    imatmul::add_products,
+    imatmul::{Tiles, add_products},
 };
 
 use super::{
@@ -63,7 +63,9 @@ pub(crate) struct QGemm {
 
 /// Microkernels that multiply whole tiles of a run's depth as such.
 #[derive(Debug)]
+#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only x86-64 has tiles"))]
 struct Tiled {
+    level: Level,
     kernels: &'static TileKernels,
     /// Steps of a run from which on there is a tile.
     least: usize,
@@ -124,7 +126,7 @@ impl QGemm {
         #[cfg(target_arch = "x86_64")]
         use crate::arch::{
             int8_avx2::{Avx2, tile_avx2},
-            int8_avx512::{Avx512, tile_amx, tile_amx_flipping, tile_avx512, tile_flipping, tile_vnni},
+            int8_avx512::{Avx512, tile_avx512, tile_flipping, tile_vnni},
         };
         let (tile, vector, max_panels, flips): (TileFn, Vector, _, _) = match level.isa() {
             #[cfg(target_arch = "x86_64")]
@@ -135,13 +137,7 @@ impl QGemm {
             Isa::Avx512Vnni | Isa::Amx => {
                 let vector = Vector::of::<Avx512<true>>();
                 let flips = vector.flip(p.input) != 0 && is_pointwise(p);
-                let tile: TileFn = match (level.isa(), flips) {
-                    (Isa::Amx, true) => tile_amx_flipping,
-                    (Isa::Amx, false) => tile_amx,
-                    (_, true) => tile_flipping,
-                    _ => tile_vnni,
-                };
-                (tile, vector, <Avx512<true>>::ROWS.len(), flips)
+                (if flips { tile_flipping } else { tile_vnni }, vector, <Avx512<true>>::ROWS.len(), flips)
             }
             #[cfg(target_arch = "aarch64")]
             Isa::Neon => (tile_neon, Vector::of::<Neon<false>>(), Neon::<false>::ROWS.len(), false),
@@ -225,6 +221,7 @@ impl QGemm {
         let scratch = scratch.wrapping_add(scratch.align_offset(64).min(64));
         let job = GemmJob { gemm: self, p, views, rows, chunks, chunk_panels, direct, bands, scratch };
         pool.run(tiles * g.groups * chunks, &|task, worker| {
+            let _tiles = self.tiled.as_ref().map(|tiled| Tiles::on(tiled.level));
             // SAFETY: `new` chose the function for an instruction set that the machine has; QConv::run checked slices.
             unsafe { (self.tile)(&job, task, worker) }
         });
@@ -255,7 +252,7 @@ impl Tiled {
                 }
             }
         }
-        Some(Self { kernels: if signed { &TILED_SIGNED } else { &TILED }, least: STEPS, bias })
+        Some(Self { level, kernels: if signed { &TILED_SIGNED } else { &TILED }, least: STEPS, bias })
     }
 
     #[cfg(not(target_arch = "x86_64"))]
@@ -616,8 +613,8 @@ pub(crate) unsafe fn gemm_block<S: Int8, const MR: usize, const NV: usize>(block
     }
 }
 
-/// As [`gemm_block`] for 16 · MR rows, of which the last need not be stored, and NV panels; whole tiles of each run's depth are multiplied as such. Activations are of the sign
-/// that `S` takes, or `SIGNED` where it flips them.
+/// As [`gemm_block`] for 16 · MR rows, of which the last need not be stored, and NV panels; whole tiles of each run's depth are
+/// multiplied as such. Activations are of the sign that `S` takes, or `SIGNED` where it flips them.
 ///
 /// # Safety
 /// The CPU has `S` and tiles, which are switched on; `block` describes as many rows as it has places for, and panels that exist, with
