@@ -168,11 +168,7 @@ def _varied_sqnr(reals: Array, found: Array, level: float) -> float:
     """Return the ratio with the signal about each channel's mean, of the axis with the fewest channels."""
     if not reals.size or not np.isfinite(reals).all():
         return level
-    axes = [
-        axis
-        for axis in sorted({2, reals.ndim - 1} & set(range(2, reals.ndim)))
-        if 1 < reals.shape[axis] <= _MOST_CHANNELS
-    ]
+    axes = _channel_axes(reals)
     channels = min((reals.shape[axis] for axis in axes), default=1)
     if reals.size < _LEAST_SEEN * channels or len(reals) < _LEAST_SEEN:
         return level
@@ -191,12 +187,18 @@ def _varied_sqnr(reals: Array, found: Array, level: float) -> float:
     return float(10 * np.log10(signal / noise))
 
 
+def _channel_axes(reals: Array) -> list[int]:
+    """Return the axes that may be of channels: the first behind the batch and the last, with samples along the first."""
+    axes = sorted({2, reals.ndim - 1} & set(range(2, reals.ndim)))
+    return [axis for axis in axes if 1 < reals.shape[axis] <= _MOST_CHANNELS]
+
+
 def _by_channel(reals: Array, found: Array) -> Iterator[tuple[int, Array, Array]]:
     """Yield what may be channels: an axis of the output, and the values of both as a row per channel."""
-    for axis in sorted({2, reals.ndim - 1} & set(range(2, reals.ndim))):
+    for axis in _channel_axes(reals):
         channels = reals.shape[axis]
         # With fewer values than that, a channel may well be the same in all samples.
-        if 2 <= channels <= _MOST_CHANNELS and reals.size >= 16 * channels:
+        if reals.size >= 16 * channels:
             mine, theirs = (np.moveaxis(array, axis, 0).reshape(channels, -1) for array in (reals, found))
             yield axis - 1, mine, theirs
 

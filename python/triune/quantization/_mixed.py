@@ -96,10 +96,9 @@ def mix(
     # The fewest that do: twice as many until it is enough, then halving what is between.
     most = len(layers) if whole else len(layers) - 1
     enough, few = min(1, most), 0
-    while trial(None, spared(enough)).level < bound:
+    while (reached := trial(None, spared(enough)).level) < bound:
         say(f"mixing: {enough} layers spared")
         if enough == most:
-            reached = trial(None, spared(enough)).level
             raise Refused(
                 f"no mixture of widths reaches {bound:g} dB at every output, the best has {reached:.1f}: a lower --bound "
                 "(bound= in Python) can be met"
