@@ -1,7 +1,7 @@
 //! Memory of numpy's arrays that begins with a cache line: vectors that are stored across two lines cost twice.
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, realloc};
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_void};
 
 use numpy::npyffi::PY_ARRAY_API;
 use pyo3::{prelude::*, sync::PyOnceLock, types::PyCapsule};
@@ -15,7 +15,8 @@ pub(crate) const LEAST: usize = 1 << 12;
 /// Numpy's functions for an array's memory, `PyDataMem_Handler` of its headers (since 1.22).
 #[repr(C)]
 struct Handler {
-    name: [c_char; 127],
+    /// Text with a 0 at its end.
+    name: [u8; 127],
     version: u8,
     context: *mut c_void,
     alloc: unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void,
@@ -27,10 +28,10 @@ struct Handler {
 // SAFETY: nothing of it changes, and its context is never looked at.
 unsafe impl Sync for Handler {}
 
-const fn name() -> [c_char; 127] {
+const fn name() -> [u8; 127] {
     let (text, mut name, mut index) = (b"triune_lines", [0; 127], 0);
     while index < text.len() {
-        name[index] = text[index].cast_signed();
+        name[index] = text[index];
         index += 1;
     }
     name
