@@ -232,15 +232,15 @@ pub(crate) fn halved<S: Copy>(mut lanes: [S; GROUP], join: impl Fn(S, S) -> S) -
 
 /// Elements of an operand from `first` on, each or one repeated, by step: copies, which no output that is written can be.
 #[inline(always)]
-pub(crate) fn group<A: Copy, const STEP: usize>(x: &[A], first: usize) -> [A; GROUP] {
-    let mut own = [x[0]; GROUP];
+pub(crate) fn group<A: Copy, const STEP: usize, const LEN: usize>(x: &[A], first: usize) -> [A; LEN] {
+    let mut own = [x[0]; LEN];
     if STEP == 1 {
-        own.copy_from_slice(&x[first..][..GROUP]);
+        own.copy_from_slice(&x[first..][..LEN]);
     }
     own
 }
 
-/// One row, operands that repeat with step 0 and others with step 1.
+/// One row of [`combine`]. Elements of a byte or two fill vectors only when there are more of them in a group.
 #[inline(always)]
 fn combine_row<A: Copy, O, const SA: usize, const SB: usize>(
     a: &[A],
@@ -250,18 +250,36 @@ fn combine_row<A: Copy, O, const SA: usize, const SB: usize>(
 ) {
     let last = out.len() - 1;
     let (a, b) = (&a[..=last * SA], &b[..=last * SB]);
-    let (groups, rest) = out.as_chunks_mut::<GROUP>();
-    let tail = groups.len() * GROUP;
+    let done = match size_of::<A>().max(size_of::<O>()) {
+        1 => combine_groups::<_, _, SA, SB, { 4 * GROUP }>(a, b, out, f),
+        2 => combine_groups::<_, _, SA, SB, { 2 * GROUP }>(a, b, out, f),
+        _ => 0,
+    };
+    let (a, b, out) = (&a[done * SA..], &b[done * SB..], &mut out[done..]);
+    let done = combine_groups::<_, _, SA, SB, GROUP>(a, b, out, f);
+    for (i, out) in out.iter_mut().enumerate().skip(done) {
+        *out = f(a[i * SA], b[i * SB]);
+    }
+}
+
+/// As many whole groups of a row as there are; returns how many elements these have.
+#[inline(always)]
+fn combine_groups<A: Copy, O, const SA: usize, const SB: usize, const LEN: usize>(
+    a: &[A],
+    b: &[A],
+    out: &mut [O],
+    f: &impl Fn(A, A) -> O,
+) -> usize {
+    let (groups, _) = out.as_chunks_mut::<LEN>();
+    let done = groups.len() * LEN;
     for (index, out) in groups.iter_mut().enumerate() {
-        let (a, b) = (group::<A, SA>(a, index * GROUP), group::<A, SB>(b, index * GROUP));
+        let (a, b) = (group::<A, SA, LEN>(a, index * LEN), group::<A, SB, LEN>(b, index * LEN));
         for ((out, a), b) in out.iter_mut().zip(a).zip(b) {
             *out = f(a, b);
         }
         apart();
     }
-    for (i, out) in rest.iter_mut().enumerate() {
-        *out = f(a[(tail + i) * SA], b[(tail + i) * SB]);
-    }
+    done
 }
 
 /// out = aᵇ, by a function without branches where it serves all of some neighbours.

@@ -107,8 +107,8 @@ fn turn_halves(x: &[f32], cosines: &[f32], sines: &[f32], y: &mut [f32]) {
     let (y_first, y_second) = y.split_at_mut(pairs);
     let whole = pairs / GROUP * GROUP;
     for at in (0..whole).step_by(GROUP) {
-        let (a, b) = (group::<_, 1>(first, at), group::<_, 1>(second, at));
-        let (cos, sin) = (group::<_, 1>(cosines, at), group::<_, 1>(sines, at));
+        let (a, b) = (group::<_, 1, GROUP>(first, at), group::<_, 1, GROUP>(second, at));
+        let (cos, sin) = (group::<_, 1, GROUP>(cosines, at), group::<_, 1, GROUP>(sines, at));
         // One after the other: together vectors would be made of pairs.
         let (mut own, mut other) = ([0.0; GROUP], [0.0; GROUP]);
         for i in 0..GROUP {
@@ -135,8 +135,8 @@ fn turn_neighbours(x: &[f32], cosines: &[f32], sines: &[f32], y: &mut [f32]) {
     let (x, y) = (x.as_chunks::<2>().0, y.as_chunks_mut::<2>().0);
     let whole = pairs / GROUP * GROUP;
     for at in (0..whole).step_by(GROUP) {
-        let own = group::<_, 1>(x, at);
-        let (cos, sin) = (group::<_, 1>(cosines, at), group::<_, 1>(sines, at));
+        let own = group::<_, 1, GROUP>(x, at);
+        let (cos, sin) = (group::<_, 1, GROUP>(cosines, at), group::<_, 1, GROUP>(sines, at));
         let y = &mut y[at..][..GROUP];
         for i in 0..GROUP {
             let [a, b] = own[i];

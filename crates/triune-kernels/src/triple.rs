@@ -172,7 +172,8 @@ fn row<L: Last, const A: usize, const B: usize, const C: usize>(
     let tail = groups.len() * GROUP;
     for (index, out) in groups.iter_mut().enumerate() {
         let first = index * GROUP;
-        let (a, b, c) = (group::<_, A>(a, first), group::<_, B>(b, first), group::<_, C>(c, first));
+        let (a, b, c) =
+            (group::<_, A, GROUP>(a, first), group::<_, B, GROUP>(b, first), group::<_, C, GROUP>(c, first));
         for (((out, a), b), c) in out.iter_mut().zip(a).zip(b).zip(c) {
             *out = then.join(a * b, c);
         }

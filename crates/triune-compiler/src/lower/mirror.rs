@@ -5,10 +5,12 @@ use triune_graph::{ValueId, ops::PadMode};
 use super::{Form, Lowering};
 use crate::{Error, view::View};
 
+/// An axis that grows, by so many elements in front.
+type Grown = (usize, usize);
+
 impl Lowering<'_> {
     /// Makes `y` of `x` with `before` elements in front of it along each axis, as many behind it as its extents leave, which
-    /// repeat the edge or mirror what is in front of it. One axis at a time: what is mirrored along one has the borders of
-    /// those before it.
+    /// repeat the edge or mirror what is in front of it.
     pub(super) fn mirrored(
         &mut self,
         x: ValueId,
@@ -20,44 +22,75 @@ impl Lowering<'_> {
         let mut view = self.view(x)?;
         let form = if by_pixels { Form::ChannelsLast } else { Form::Dense };
         let output = self.place(y, form)?;
-        let dims = output.dims;
-        let grown: Vec<usize> = (0..dims.rank()).filter(|&axis| view.dims[axis] != dims[axis]).collect();
-        for (number, &axis) in grown.iter().enumerate() {
-            let last = number + 1 == grown.len() && output.blocks.is_none();
-            let next = if last {
-                output
+        let grown: Vec<Grown> = (0..output.dims.rank())
+            .filter(|&axis| view.dims[axis] != output.dims[axis])
+            .map(|axis| (axis, before[axis]))
+            .collect();
+        // Channels in blocks are not taken one at a time.
+        if view.blocks.is_some() && grown.iter().any(|&(axis, _)| axis == 1) {
+            let plain = self.bordering(&view, form);
+            self.copy(&view, &plain)?;
+            view = plain;
+        }
+        if output.blocks.is_none() {
+            return self.framed(&view, &output, &grown, mode, form);
+        }
+        let whole = self.bordering(&output, form);
+        self.framed(&view, &whole, &grown, mode, form)?;
+        self.copy(&whole, &output)
+    }
+
+    /// Fills `target` with `view` and its borders along `grown`. The last axis' go straight to where they belong. Those of an axis in
+    /// front of it, few elements beside the whole, are put together first, and get the borders of the axes behind.
+    fn framed(
+        &mut self,
+        view: &View,
+        target: &View,
+        grown: &[Grown],
+        mode: PadMode,
+        form: Form,
+    ) -> Result<(), Error> {
+        let Some((&(axis, front), behind)) = grown.split_first() else { return self.copy(view, target) };
+        let length = view.dims[axis];
+        self.framed(view, &target.sliced(axis, front, length, 1), behind, mode, form)?;
+        let back = target.dims[axis] - front - length;
+        for (start, count, is_front) in [(0, front, true), (front + length, back, false)] {
+            if count == 0 {
+                continue;
+            }
+            let border = target.sliced(axis, start, count, 1);
+            if mode == PadMode::Edge {
+                let edge = view.sliced(axis, if is_front { 0 } else { length - 1 }, 1, 1);
+                let mut extents = edge.dims;
+                extents.dims_mut()[axis] = count;
+                self.framed(&edge.broadcast(extents).unwrap_or(edge), &border, behind, mode, form)?;
+                continue;
+            }
+            let image = if behind.is_empty() {
+                border
             } else {
                 let mut extents = view.dims;
-                extents.dims_mut()[axis] = dims[axis];
-                let home = self.new_scratch(extents, view.dtype);
-                if by_pixels {
-                    View::channels_last(home, view.dtype, extents)
-                } else {
-                    View::dense(home, view.dtype, extents)
-                }
+                extents.dims_mut()[axis] = count;
+                self.bordering(&View::dense(border.home, view.dtype, extents), form)
             };
-            let (front, length) = (before[axis], view.dims[axis]);
-            let behind = dims[axis] - front - length;
-            self.copy(&view, &next.sliced(axis, front, length, 1))?;
-            if mode == PadMode::Edge {
-                for (start, count, from) in [(0, front, 0), (front + length, behind, length - 1)] {
-                    if count > 0 {
-                        let target = next.sliced(axis, start, count, 1);
-                        let edge = view.sliced(axis, from, 1, 1);
-                        let spread = edge.broadcast(target.dims).unwrap_or(edge);
-                        self.copy(&spread, &target)?;
-                    }
-                }
-            } else {
-                // At most all but the edge are mirrored, so these are fewer than the operand has.
-                let mirrored = (0..front).map(|at| (front - 1 - at, at + 1));
-                let mirrored = mirrored.chain((0..behind).map(|at| (front + length + at, length - 2 - at)));
-                for (to, from) in mirrored {
-                    self.copy(&view.sliced(axis, from, 1, 1), &next.sliced(axis, to, 1, 1))?;
-                }
+            // At most all but the edge are mirrored, so these are fewer than the operand has.
+            for to in 0..count {
+                let from = if is_front { front - to } else { length - 2 - to };
+                self.copy(&view.sliced(axis, from, 1, 1), &image.sliced(axis, to, 1, 1))?;
             }
-            view = next;
+            if !behind.is_empty() {
+                self.framed(&image, &border, behind, mode, form)?;
+            }
         }
-        if view == output { Ok(()) } else { self.copy(&view, &output) }
+        Ok(())
+    }
+
+    /// Scratch of the extents and type of `like`.
+    fn bordering(&mut self, like: &View, form: Form) -> View {
+        let home = self.new_scratch(like.dims, like.dtype);
+        match form {
+            Form::ChannelsLast => View::channels_last(home, like.dtype, like.dims),
+            _ => View::dense(home, like.dtype, like.dims),
+        }
     }
 }
