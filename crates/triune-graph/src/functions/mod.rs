@@ -12,6 +12,7 @@ pub(crate) mod running;
 pub(crate) mod sample;
 mod scope;
 pub(crate) mod standard;
+pub(crate) mod transposed;
 pub(crate) mod volume;
 
 use std::{fmt, sync::Arc};

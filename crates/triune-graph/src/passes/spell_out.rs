@@ -367,15 +367,23 @@ impl<'r, 'g> Site<'r, 'g> {
     ) -> Option<ValueId> {
         let (taps, groups) = (self.shape(weights)?, op.groups);
         let (area, own) = (places[0] * places[1], kernel[0] * kernel[1] * taps[1]);
+        // Parts of an image are put together as they are, and become columns then: as columns they would be copies. Integers are
+        // columns at once, which devices put together.
+        let in_place = self.dtype(weights)?.is_float();
         let mut seen = Vec::with_capacity(kernel[0] * kernel[1]);
         for tap in (0..kernel[0]).flat_map(|row| (0..kernel[1]).map(move |column| [row, column])) {
             let pixels = self.seen(image, tap, places, op.stride, op.dilation)?;
-            seen.push(self.reshape(pixels, &[images, groups, taps[1], area])?);
+            seen.push(if in_place {
+                self.reshape(pixels, &[images, groups, taps[1], places[0], places[1]])?
+            } else {
+                self.reshape(pixels, &[images, groups, taps[1], area])?
+            });
         }
         let columns = match seen[..] {
             [only] => only,
             _ => self.emit(Op::Concat(Concat { axis: 2 }), &seen),
         };
+        let columns = if in_place { self.reshape(columns, &[images, groups, own, area])? } else { columns };
         let matrices = self.emit(Op::Transpose(Transpose { perm: vec![0, 2, 3, 1] }), &[weights]);
         let matrices = self.for_each_image(matrices, [images, groups, taps[0] / groups, own])?;
         Some(self.emit(Op::MatMul(MatMul::default()), &[matrices, columns]))

@@ -14,7 +14,8 @@ use crate::{
     format::mge::node::{NodeReader, Params},
     functions::{
         Scope,
-        volume::{self, Attributes, Transposed},
+        transposed::{self, Transposed},
+        volume::{self, Attributes},
     },
     ops::{AutoPad, Op, Pad, PadMode},
 };
@@ -302,7 +303,7 @@ pub(in super::super) fn together(node: &mut NodeReader<'_, '_, '_>) -> Result<Va
                 part = f.reshape(part, &[n, channels, rows, columns])?;
                 let mut pads = vec![0; 8];
                 for (axis, tap) in [row, column].into_iter().enumerate() {
-                    part = volume::with_zeros(f, part, 2 + axis, window.stride[axis])?;
+                    part = transposed::with_zeros(f, part, 2 + axis, window.stride[axis])?;
                     let own = f.shape(part)[2 + axis] as i64;
                     let first = (tap * window.dilation[axis]) as i64;
                     pads[2 + axis] = first;

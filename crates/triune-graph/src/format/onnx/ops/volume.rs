@@ -7,7 +7,8 @@ use crate::{
     Error, Op, ValueId,
     functions::{
         Scope,
-        volume::{self, Attributes, Transposed, spatial},
+        transposed::Transposed,
+        volume::{self, Attributes, spatial},
     },
     ops::{BinaryKind, ReduceKind, UnaryKind},
 };
