@@ -290,7 +290,8 @@ def build(
                 file = room / "pictures.onnx"
             put(file)
         return folder
-    from triune.quantization._quantize import QuantizationOptions, quantize_file
+    from triune.quantization._options import QuantizationOptions
+    from triune.quantization._quantize import quantize_file
 
     options = quantization or QuantizationOptions()
     if bits == 16:

@@ -9,15 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from triune._detections import Detections, match
+from triune._detections import Detections, close_to, match
 from triune._detector import SUPPRESSED_OVERLAP, Detector
 from triune.batch._pictures import Frame
 from triune.quantization._model import Array
 
-__all__ = ["Agreement", "agreements", "scores_classes"]
+__all__ = ["CLOSE_IOU", "CLOSE_SCORE", "Agreement", "agreements", "scores_classes"]
 
 _SCORE = 0.25
 """Of boxes that count."""
+
+CLOSE_IOU = 0.9
+"""Intersection over union of boxes that are kept, where that is asked for."""
+
+CLOSE_SCORE = 0.05
+"""How far their scores may differ."""
 
 _DOUBT = 0.05
 """How likely the share among all inputs is outside what is said of it."""
@@ -38,6 +44,14 @@ class Agreement:
     def share(self) -> float:
         """The part that is the same; 1 where there are none."""
         return self.same / self.of if self.of else 1.0
+
+    def __str__(self) -> str:
+        """Return a line on it, with what it means for others."""
+        least, most = self.limits
+        return (
+            f"{self.output}: {self.same} of {self.of} {self.what} are the same ({self.share:.1%}; of others {least:.1%} to "
+            f"{most:.1%}, with 95 % confidence)"
+        )
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -70,9 +84,14 @@ def agreements(
     reference: Sequence[Mapping[str, Any]],
     other: Sequence[Mapping[str, Any]],
     labels: int,
+    *,
+    closely: bool = False,
 ) -> list[Agreement]:
     """Compare the answers of two models, a dict of outputs per sample: best classes, and boxes, of which those that one alone
     has are not the same. `labels` is how many classes are known.
+
+    With `closely`, boxes are to have nearly the same place (`CLOSE_IOU`) and score (`CLOSE_SCORE`), and there are two counts:
+    those of the first model that the second has, and those of the second that the first has.
     """
     found = []
     for name, first in reference[0].items():
@@ -86,8 +105,7 @@ def agreements(
         ]
         rows = np.concatenate([np.zeros(0, bool), *same])
         found.append(Agreement(name, "best classes", int(rows.sum()), len(rows)))
-    boxes = _boxes(samples, reference, other, labels)
-    return found if boxes is None else [*found, boxes]
+    return [*found, *_boxes(samples, reference, other, labels, closely=closely)]
 
 
 def _boxes(
@@ -95,28 +113,47 @@ def _boxes(
     reference: Sequence[Mapping[str, Any]],
     other: Sequence[Mapping[str, Any]],
     labels: int,
-) -> Agreement | None:
+    *,
+    closely: bool,
+) -> list[Agreement]:
     plain = all(isinstance(value, np.ndarray) for outputs in (*reference, *other) for value in outputs.values())
     if not plain or not all(value.size for value in reference[0].values()):
-        return None
+        return []
     frame = None
     if len(samples[0]) == 1:
         ((name, array),) = samples[0].items()
         frame = Frame.of(name, array.dtype.name, array.shape, None)
     detector = Detector(reference[0], frame, labels, None)
     if not detector.detects:
-        return None
+        return []
+
+    # What is a little under the limit is a match of what is a little over it.
+    least = _SCORE - CLOSE_SCORE if closely else _SCORE
 
     def detected(outputs: Mapping[str, Array], row: int) -> Detections:
-        return detector.detect(outputs, row, score=_SCORE, overlap=SUPPRESSED_OVERLAP)
+        return detector.detect(outputs, row, score=least, overlap=SUPPRESSED_OVERLAP)
 
     pairs = [
         (detected(mine, row), detected(theirs, row))
         for mine, theirs in zip(reference, other, strict=True)
         for row in range(detector.pictures(mine))
     ]
+    name = ",".join(detector.names)
+    if closely:
+        turned = [(theirs, mine) for mine, theirs in pairs]
+        return [_kept(name, "boxes of float", pairs), _kept(name, "boxes of integers", turned)]
     found = match(pairs, iou=0.5)
-    return Agreement(",".join(detector.names), "boxes", found.matched, found.reference + found.other - found.matched)
+    return [Agreement(name, "boxes", found.matched, found.reference + found.other - found.matched)]
+
+
+def _kept(name: str, what: str, pairs: Sequence[tuple[Detections, Detections]]) -> Agreement:
+    """Count the boxes of the first ones that the others have nearly the same."""
+    same = of = 0
+    for some, others in pairs:
+        counted = some.scores >= _SCORE
+        same += int((close_to(some, others, iou=CLOSE_IOU, scores=CLOSE_SCORE) & counted).sum())
+        of += int(counted.sum())
+    return Agreement(name, what, same, of)
 
 
 def scores_classes(array: Array, sample: Mapping[str, Any]) -> bool:
