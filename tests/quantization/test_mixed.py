@@ -210,3 +210,25 @@ def test_a_share_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtu
         with pytest.raises(SystemExit):
             main([*command, *given])
         assert "share" in capsys.readouterr().err
+
+
+def test_reports_say_who_left_an_operator_in_float(tmp_path: Path) -> None:
+    """Of a file that is compiled later, too: it says so itself."""
+    b = Builder(8)
+    x = b.act(b.conv("image", 16, name="first"), "relu")
+    for name in ("second", "third", "fourth"):
+        x = b.act(b.conv(x, 16, name=name), "relu")
+    model = b.save(tmp_path / "float.onnx", y=x)
+    quantized = tmp_path / "q.onnx"
+    triune.quantize(model, calibration=samples(24), output=quantized, mixed="float", bound=35.0, keep_float=["third"])
+    stayed = {each.node: each.reason for each in triune.compile(quantized, output=tmp_path / "out").report.stayed}
+    assert "as --keep-float or --float-from left it so when the model was quantized" in stayed["third"]
+    spared = [node for node, reason in stayed.items() if "as --mixed spared it for a bound of 35 dB" in reason]
+    assert spared
+    plain = onnx.load(quantized)
+    (entry,) = (each for each in plain.metadata_props if each.key == "triune.kept_float")
+    entry.value = '["of another form"]'
+    onnx.save(plain, quantized)
+    stayed = {each.node: each.reason for each in triune.compile(quantized, output=tmp_path / "out").report.stayed}
+    assert stayed.keys() >= {"third", *spared}
+    assert not any("when the model was quantized" in reason for reason in stayed.values())

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from triune._files import FULL, scratch, write_bytes
-from triune._model_info import ModelInfo, names_of
+from triune._model_info import ModelInfo, Spared, names_of
 from triune._multipliers import use_fixed_multipliers
 from triune._picture_input import put_picture_input
 from triune._session import Feeds
@@ -34,7 +34,7 @@ from triune.quantization._mixed import Bound, Trial, mix, shown_by
 from triune.quantization._model import PRODUCTS, QUANTIZED, Array, Network, Refused, read
 from triune.quantization._options import QuantizationOptions, QuantizationResult
 from triune.quantization._prepare import prepare
-from triune.quantization._regions import DECODE, VOLUME, choose
+from triune.quantization._regions import ASKED, BEHIND, DECODE, VOLUME, choose
 from triune.quantization._samples import Expected, Samples
 from triune.quantization._statistics import HeldOut, Observer, exact_session, session, with_outputs
 from triune.quantization._work import work_of
@@ -53,6 +53,9 @@ _CHECKED = 8
 
 _COUNTED = 64
 """The same, where a share of answers is asked for."""
+
+_MIXED = "hurts most (mixed)"
+"""Why an operator stays in float that a mixture spared."""
 
 _AGREEING = 0.98
 """The share of answers that have to be those of float, or it is said."""
@@ -211,6 +214,7 @@ def quantize_file(
     if input_format is not None:
         said = said._replace(preprocess=put_picture_input(written.model, input_format, said.preprocess or Preprocess()))
     said.note(written.model)
+    work.spared().note(written.model)
     say("writing")
     found = _check_written(source, written.model, work.network.model)
     write_bytes(target, written.model.SerializeToString())
@@ -374,7 +378,7 @@ class _Work:
         if wide:
             self.wide = chosen
         else:
-            self._why |= dict.fromkeys(chosen, "hurts most (mixed)")
+            self._why |= dict.fromkeys(chosen, _MIXED)
         self._layout = layout(chosen)
 
     def _run(self, runner: Any, count: int | None = None) -> list[dict[str, Array]]:
@@ -401,6 +405,13 @@ class _Work:
             for index in over_floats
             for operator in network.operators(network.nodes[index])
         }
+
+    def spared(self) -> Spared:
+        """Return which operators stay in float because they were chosen to, by their names in the file."""
+        kept = self.kept_float()
+        mixed = tuple(name for name, why in kept.items() if why == _MIXED)
+        asked = tuple(name for name, why in kept.items() if why == ASKED or why.startswith(BEHIND))
+        return Spared(mixed, str(self._bound or ""), asked)
 
     def notes(self) -> list[str]:
         """Say what stays in float and why."""
