@@ -36,6 +36,7 @@ from triune.quantization._options import QuantizationOptions, QuantizationResult
 from triune.quantization._prepare import prepare
 from triune.quantization._regions import ASKED, BEHIND, DECODE, VOLUME, choose
 from triune.quantization._samples import Expected, Samples
+from triune.quantization._shares import lost_to_rounding
 from triune.quantization._statistics import HeldOut, Observer, exact_session, session, with_outputs
 from triune.quantization._work import work_of
 from triune.quantization._write import Found, Layout, Recipe, Written, write
@@ -59,6 +60,9 @@ _MIXED = "hurts most (mixed)"
 
 _AGREEING = 0.98
 """The share of answers that have to be those of float, or it is said."""
+
+_MOST_LOST = 0.25
+"""Of what a Softmax gives, the part that may be rounded to 0 before it is said."""
 
 _FEW = 32
 """Samples below which ranges are guesses."""
@@ -234,6 +238,7 @@ def quantize_file(
         advice=(
             *few(work.count + work.held_out),
             *work.doubts(),
+            *work.rounded_away(written),
             *advice_on(checks, options.mixed, work.last_product),
         ),
     )
@@ -453,6 +458,23 @@ class _Work:
             return []
         return [line for each in self.agreements if (line := shown_by(each, self._bound, self.held_out))]
 
+    def rounded_away(self, written: Written) -> list[str]:
+        """Say of which Softmax much is less than half a step of 8 bits, and what helps."""
+        lines = []
+        for index, node in enumerate(self.network.nodes):
+            if node.op_type != "Softmax" or self._layout.width(index) != 8:
+                continue
+            name = node.output[0]
+            step, seen = written.parameters[name].scale, self._observer.distributions[self._layout.root(name)]
+            lost = lost_to_rounding(seen, step)
+            if lost > _MOST_LOST:
+                lines.append(
+                    f"node {node.name!r} (Softmax): {lost:.0%} of its shares are less than half a step of 8 bits "
+                    f"(1/{1 / step:.0f}) and become 0, as where attention goes to many alike; where answers are not float's, --keep-float "
+                    f"{node.name} (keep_float=[{node.name!r}] in Python) keeps them, on the host"
+                )
+        return lines
+
     def faults(self, checks: Iterable[OutputCheck]) -> list[str]:
         """Say which outputs are spoiled, and what helps."""
         return [
@@ -460,7 +482,12 @@ class _Work:
         ]
 
     def disagreements(self, checks: Iterable[OutputCheck]) -> list[str]:
-        """Say which answers are not often enough those of float, and what helps; not of outputs that are spoiled."""
+        """Say which answers are not often enough those of float, and what helps; not of outputs that are spoiled.
+
+        Where a share of answers was asked for, that is enough.
+        """
+        if self._counts:
+            return []
         spoiled = {check.name for check in checks if check.fault}
         seen = f"{len(self.shown)} samples" + ("" if self.held_out else " that the ranges come from")
         return [
