@@ -470,8 +470,8 @@ class _Work:
             if lost > _MOST_LOST:
                 lines.append(
                     f"node {node.name!r} (Softmax): {lost:.0%} of its shares are less than half a step of 8 bits "
-                    f"(1/{1 / step:.0f}) and become 0, as where attention goes to many alike; where answers are not float's, --keep-float "
-                    f"{node.name} (keep_float=[{node.name!r}] in Python) keeps them, on the host"
+                    f"(1/{1 / step:.0f}) and become 0, as where attention goes to many alike; where answers are not float's, "
+                    f"--keep-float {node.name} (keep_float=[{node.name!r}] in Python) keeps them, on the host"
                 )
         return lines
 
