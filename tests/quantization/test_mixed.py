@@ -144,6 +144,47 @@ def test_too_few_answers_are_told() -> None:
     assert "they show nothing" in shown_by(Agreement("y", "boxes", 0, 0), Bound.of("98%"), 20)
 
 
+@pytest.mark.parametrize("probabilities", [False, True])
+def test_classes_that_are_to_be_expected(probabilities: bool) -> None:
+    """About the share that agrees among thousands, told by a hundred; of noise as loud whatever the margin."""
+    random = np.random.default_rng(6)
+    scores = random.normal(0, 1, (4000, 2)) * np.array([2.0, 1.0])
+    noisy = scores + random.normal(0, 0.2, scores.shape)
+
+    def given(values: Any) -> Any:
+        powers = np.exp(values)
+        return (powers / powers.sum(axis=1, keepdims=True) if probabilities else values).astype(np.float32)
+
+    first, second = given(scores), given(noisy)
+    real = float((first.argmax(axis=1) == second.argmax(axis=1)).mean())
+    assert real < 0.98
+    few = [
+        ({"image": np.zeros((100, 3, 8, 8), np.float32)}, first[at : at + 100], second[at : at + 100])
+        for at in range(0, 1000, 100)
+    ]
+    told = []
+    for sample, mine, theirs in few:
+        (found,) = agreements([sample], [{"y": mine}], [{"y": theirs}], labels=0)
+        told.append(found.expected)
+    assert np.mean(told) == pytest.approx(real, abs=0.01)
+    # Single counts of a hundred are off by more.
+    assert np.abs(np.array(told) - real).max() < 0.03
+    (found,) = agreements([few[0][0]], [{"y": first[:100]}], [{"y": first[:100]}], labels=0)
+    assert found.expected == 1
+    assert "100.0% to be expected by how close they are" in str(found)
+    sample = {"image": np.zeros((4, 3, 8, 8), np.float32)}
+    (found,) = agreements([sample], [{"y": first[:4]}], [{"y": second[:4]}], labels=0)
+    assert np.isnan(found.expected)
+    assert "expected" not in str(found)
+
+
+def test_what_is_expected_counts_for_a_share() -> None:
+    trial = Trial([check(30.0)], [Agreement("y", "best classes", 34, 34, 0.96)])
+    assert not Bound.of("98%").met(trial)
+    assert Bound.of("95%").met(trial)
+    assert Bound.of("100%").met(trial)
+
+
 def test_boxes_that_are_kept() -> None:
     """Of six boxes one goes, one comes, one moves by a twentieth, one by a third, one is less sure, one a little so."""
     corners = np.arange(40, dtype=np.float32)[:, None] * 30 + np.array([0, 0, 20, 20], np.float32)

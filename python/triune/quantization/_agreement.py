@@ -25,6 +25,15 @@ CLOSE_IOU = 0.9
 CLOSE_SCORE = 0.05
 """How far their scores may differ."""
 
+_ENOUGH_ROWS = 8
+"""Rows of scores that show how loud noise is."""
+
+_NEARLY = 0.02
+"""How far the sum of probabilities may be from 1."""
+
+_LEAST_SHARE = 1e-6
+"""Below it a probability is as good as 0."""
+
 _DOUBT = 0.05
 """How likely the share among all inputs is outside what is said of it."""
 
@@ -39,6 +48,9 @@ class Agreement:
     """The answers, in words."""
     same: int
     of: int
+    expected: float = float("nan")
+    """Of best classes: the share to be expected where scores are as close as on these samples, and noise is as loud; NaN where
+    that is not known. Few samples show it better than a count: of 34 that all agree, one may be as close as noise goes."""
 
     @property
     def share(self) -> float:
@@ -51,6 +63,7 @@ class Agreement:
         return (
             f"{self.output}: {self.same} of {self.of} {self.what} are the same ({self.share:.1%}; of others {least:.1%} to "
             f"{most:.1%}, with 95 % confidence)"
+            + ("" if math.isnan(self.expected) else f", {self.expected:.1%} to be expected by how close they are")
         )
 
     @property
@@ -104,8 +117,33 @@ def agreements(
             if a.shape == b.shape and scores_classes(a, sample)
         ]
         rows = np.concatenate([np.zeros(0, bool), *same])
-        found.append(Agreement(name, "best classes", int(rows.sum()), len(rows)))
+        expected = _expected(pairs) if len(rows) == sum(len(a) for a, _ in pairs) else float("nan")
+        found.append(Agreement(name, "best classes", int(rows.sum()), len(rows), expected))
     return [*found, *_boxes(samples, reference, other, labels, closely=closely)]
+
+
+def _expected(pairs: Sequence[tuple[Array, Array]]) -> float:
+    """Return the share of best classes that stay the best, from scores of classes in two runs: rows of (N, C), or (N, C, 1, 1).
+
+    The best is ahead of the next one by a margin, and noise moves margins, as normally distributed: by as much as a root of the
+    mean square of the closer half of the rows, as there it decides. Margins of probabilities are of their logarithms, which
+    are moved alike whether near 0 or 1. NaN of fewer rows than tell how loud noise is.
+    """
+    first, second = (
+        np.concatenate([pair[at].reshape(pair[at].shape[:2]) for pair in pairs]).astype(np.float64) for at in (0, 1)
+    )
+    if len(first) < _ENOUGH_ROWS or not np.isfinite(first).all() or not np.isfinite(second).all():
+        return float("nan")
+    if first.min() >= 0 and np.abs(first.sum(axis=1) - 1).max() < _NEARLY:
+        first, second = (np.log(np.maximum(each, _LEAST_SHARE)) for each in (first, second))
+    best, following = np.argsort(-first, axis=1)[:, :2].T
+    rows = np.arange(len(first))
+    margins, moved = (each[rows, best] - each[rows, following] for each in (first, second))
+    closer = np.argsort(margins)[: max(_ENOUGH_ROWS, len(rows) // 2)]
+    noise = float(np.sqrt(np.square(moved - margins)[closer].mean()))
+    if noise == 0:
+        return 1.0
+    return float(np.mean([0.5 + 0.5 * math.erf(margin / (noise * math.sqrt(2))) for margin in margins]))
 
 
 def _boxes(

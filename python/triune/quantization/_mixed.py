@@ -23,9 +23,6 @@ __all__ = ["Bound", "Trial", "layers_of", "mix", "shown_by"]
 _CHANNELS_LESS = 10.0
 """dB that the ratio over channels may be under the bound."""
 
-_CROSSING = 0.01
-"""What a layer in float costs besides its work, as a share of the network's: the way there and back."""
-
 
 @dataclass(frozen=True)
 class Trial:
@@ -52,9 +49,15 @@ class Trial:
         return min((level for level in levels if not np.isnan(level)), default=float("inf"))
 
     @property
-    def share(self) -> float:
+    def counted(self) -> float:
         """The least share of answers that are float's; 0 where an output is spoiled."""
         return 0.0 if self.spoiled else min((each.share for each in self.agreements), default=1.0)
+
+    @property
+    def share(self) -> float:
+        """The same, or the share that is to be expected, if that is less."""
+        expected = (each.expected for each in self.agreements if not np.isnan(each.expected))
+        return min(self.counted, *expected, 1.0)
 
     @property
     def noise(self) -> float:
@@ -93,7 +96,10 @@ class Bound:
 
     def reached(self, trial: Trial) -> float:
         """Return how good a trial is, as `least` counts."""
-        return trial.share if self.of_answers else trial.level
+        if not self.of_answers:
+            return trial.level
+        # Of all answers no margin is wide enough for certain: the count is what there is.
+        return trial.counted if self.least == 1 else trial.share
 
     def spelled(self, reached: float) -> str:
         """Return a figure as `least` counts."""
@@ -143,10 +149,12 @@ def mix(
     layers = layers_of(layout)
     everything = {index for layer in layers for index in layer} | set(floats)
     all_work = max(1, sum(work.get(index, 0) for layer in layers for index in layer))
+    # The way to the host and back, besides its work: as much as an average layer's.
+    crossing = 1 / len(layers)
     weights = []
     for number, layer in enumerate(layers, 1):
         say(f"mixing: layer {number} of {len(layers)}")
-        cost = _CROSSING + sum(work.get(index, 0) for index in layer) / all_work
+        cost = crossing + sum(work.get(index, 0) for index in layer) / all_work
         weights.append(trial(everything - set(layer), ()).noise / cost)
     worst = sorted(range(len(layers)), key=lambda at: -weights[at])
 

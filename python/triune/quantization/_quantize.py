@@ -396,7 +396,8 @@ class _Work:
     def check(self, model: Any) -> list[OutputCheck]:
         """Compare the quantized model with the float one."""
         self._say("checking")
-        found = self._run(session(model, optimized=False))
+        # What is counted is what was counted while layers were chosen.
+        found = self._run(exact_session(model) if self._counts else session(model, optimized=False))
         self.agreements = self._agreeing(found)
         return check_outputs(self._reference, found, self.network.outputs)
 
