@@ -315,13 +315,19 @@ def score_boxes(reference: Sequence[dict[str, Array]], other: Sequence[dict[str,
 
 
 def missing(reference: Sequence[dict[str, Array]], other: Sequence[dict[str, Array]], boxes: BoxOutputs) -> str:
-    """Say what became of float's boxes that are not kept: the score is another, the place is, or both; or there is none."""
+    """Say what became of float's boxes that are not kept: the score is another, the place is, or both; or there is none.
+
+    And how many of them the network gives all the same, before of boxes that overlap the best one is taken: with scores nearly
+    alike that may be another one.
+    """
     errors: list[float] = []
     places: list[float] = []
-    gone = both = 0
+    gone = both = given = 0
     for a, b in zip(reference, other, strict=True):
         mine, theirs = (boxes.detect(each, score=least)[0] for each, least in ((a, SCORE), (b, NEAR)))
         kept = close_to(mine, theirs, iou=0.9, scores=NEAR)
+        every = boxes.detect(b, score=SCORE - NEAR, overlap=1)[0]
+        given += int((close_to(mine, every, iou=0.9, scores=NEAR) & ~kept).sum())
         shared = overlaps(mine.boxes, theirs.boxes) * (mine.classes[:, None] == theirs.classes[None])
         for at in np.flatnonzero(~kept):
             best = int(shared[at].argmax()) if len(theirs) else 0
@@ -337,7 +343,7 @@ def missing(reference: Sequence[dict[str, Array]], other: Sequence[dict[str, Arr
                 places.append(float(shared[at, best]))
     said = [f"{len(errors)} with another score" + (f" (by {np.median(errors):.3f}, a median)" if errors else "")]
     said.append(f"{len(places)} in another place" + (f" (at {np.median(places):.2f}, a median)" if places else ""))
-    return f"not kept: {', '.join(said)}, {both} with both, {gone} not found"
+    return f"not kept: {', '.join(said)}, {both} with both, {gone} not found; {given} given, but not the best of those that overlap"
 
 
 def data_folder() -> Path:
