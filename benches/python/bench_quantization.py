@@ -343,7 +343,8 @@ def missing(reference: Sequence[dict[str, Array]], other: Sequence[dict[str, Arr
                 places.append(float(shared[at, best]))
     said = [f"{len(errors)} with another score" + (f" (by {np.median(errors):.3f}, a median)" if errors else "")]
     said.append(f"{len(places)} in another place" + (f" (at {np.median(places):.2f}, a median)" if places else ""))
-    return f"not kept: {', '.join(said)}, {both} with both, {gone} not found; {given} given, but not the best of those that overlap"
+    said += [f"{both} with both", f"{gone} not found"]
+    return f"not kept: {', '.join(said)}; {given} given, but not the best of those that overlap"
 
 
 def data_folder() -> Path:
