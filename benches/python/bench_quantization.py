@@ -1,6 +1,7 @@
 """How often quantized models answer as in float: Triune's quantizer beside ONNX Runtime's static one, as a Markdown table.
 
-    python benches/python/bench_quantization.py [--photos 500] [--calibration 104] [--models yolox ...] [--bounds 36] [--ways]
+    python benches/python/bench_quantization.py [--photos 500] [--calibration 104] [--models yolox ...] [--bounds 36 98%]
+        [--ways] [--alone]
 
 The models and photos are those of the test data folder (TRIUNE_TEST_DATA, or the folder `shared` beside the checkout); the
 photos are cut, turned over and lit in other ways, by a seed of their own for calibration. Both quantizers see the same samples,
@@ -9,8 +10,9 @@ float model is its int8 file with the rounding taken out. The detectors end in b
 graph here.
 
 A classifier's row has the photos with the same best class, a detector's the boxes of float (score 0.3 and above) that are found
-with an intersection over union of 0.9 and a score within 0.05, and those found with 0.5. The exit status is 1 if Triune's
-quantizer does worse than the other one.
+with an intersection over union of 0.9 and a score within 0.05, and those found with 0.5. Work in 8 bits is the share of the
+products' multiply-accumulates. What became of boxes that are not kept is said on standard error. The exit status is 1 if
+Triune's quantizer does worse than the other one.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from onnxruntime.quantization.shape_inference import quant_pre_process
 from PIL import Image, ImageEnhance, ImageOps
 
 import triune
-from triune._detections import BoxOutputs, Detections, find_box_outputs, match
+from triune._detections import BoxOutputs, Detections, close_to, find_box_outputs, match, overlaps
 from triune.quantization._statistics import exact_session
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -306,15 +308,43 @@ def score_boxes(reference: Sequence[dict[str, Array]], other: Sequence[dict[str,
 
     mine, theirs = found(reference, SCORE), found(other, SCORE - NEAR)
     loosely = match(zip(mine, theirs, strict=True), iou=0.5).matched
-    same = 0
-    for a, b in zip(mine, theirs, strict=True):
-        for at in range(len(a)):
-            one = Detections(a.boxes[at : at + 1], a.scores[at : at + 1], a.classes[at : at + 1])
-            near = np.abs(b.scores - a.scores[at]) <= NEAR
-            same += match([(one, Detections(b.boxes[near], b.scores[near], b.classes[near]))], iou=0.9).matched
+    same = sum(int(close_to(a, b, iou=0.9, scores=NEAR).sum()) for a, b in zip(mine, theirs, strict=True))
     sure, all_of_float = found(other, SCORE + NEAR), found(reference, SCORE)
     added = match(zip(sure, all_of_float, strict=True), iou=0.5)
     return Score(same, sum(map(len, mine)), loosely, added.reference - added.matched)
+
+
+def missing(reference: Sequence[dict[str, Array]], other: Sequence[dict[str, Array]], boxes: BoxOutputs) -> str:
+    """Say what became of float's boxes that are not kept: the score is another, the place is, or both; or there is none.
+
+    And how many of them the network gives all the same, before of boxes that overlap the best one is taken: with scores nearly
+    alike that may be another one.
+    """
+    errors: list[float] = []
+    places: list[float] = []
+    gone = both = given = 0
+    for a, b in zip(reference, other, strict=True):
+        mine, theirs = (boxes.detect(each, score=least)[0] for each, least in ((a, SCORE), (b, NEAR)))
+        kept = close_to(mine, theirs, iou=0.9, scores=NEAR)
+        every = boxes.detect(b, score=SCORE - NEAR, overlap=1)[0]
+        given += int((close_to(mine, every, iou=0.9, scores=NEAR) & ~kept).sum())
+        shared = overlaps(mine.boxes, theirs.boxes) * (mine.classes[:, None] == theirs.classes[None])
+        for at in np.flatnonzero(~kept):
+            best = int(shared[at].argmax()) if len(theirs) else 0
+            if not len(theirs) or shared[at, best] < 0.5:
+                gone += 1
+                continue
+            off = abs(float(mine.scores[at] - theirs.scores[best]))
+            if off > NEAR and shared[at, best] < 0.9:
+                both += 1
+            elif off > NEAR:
+                errors.append(off)
+            else:
+                places.append(float(shared[at, best]))
+    said = [f"{len(errors)} with another score" + (f" (by {np.median(errors):.3f}, a median)" if errors else "")]
+    said.append(f"{len(places)} in another place" + (f" (at {np.median(places):.2f}, a median)" if places else ""))
+    said += [f"{both} with both", f"{gone} not found"]
+    return f"not kept: {', '.join(said)}; {given} given, but not the best of those that overlap"
 
 
 def data_folder() -> Path:
@@ -323,11 +353,18 @@ def data_folder() -> Path:
 
 
 def measure(
-    case: Case, data: Path, scratch: Path, count: int, calibration: int, ways: dict[str, dict[str, Any]]
+    case: Case,
+    data: Path,
+    scratch: Path,
+    count: int,
+    calibration: int,
+    ways: dict[str, dict[str, Any]],
+    *,
+    alone: bool,
 ) -> bool:
-    """Print the rows of a model, the default's and those of other ways.
+    """Print the rows of a model, the default's and those of other ways; to standard error what was lost.
 
-    Returns whether Triune's quantizer does at least as well as the other one.
+    Returns whether Triune's quantizer does at least as well as the other one, which is not asked if the ways are `alone`.
     """
     model = case.make(data, scratch)
     originals = photos(data, case.photos)
@@ -335,26 +372,45 @@ def measure(
     tested = [{case.input: case.prepare(image)} for image in augmented(originals, count, seed=7)]
     reference = run(model, tested)
 
-    def row(how: str, quantized: Path, seconds: float, spared: int) -> Score:
-        found = score(reference, run(quantized, tested))
-        loosely = f"{found.loosely} | {found.added}" if find_box_outputs(reference[0]) else "|"
-        numbers = f"{found.same} of {found.of} | {found.share:.1%} | {loosely} | {spared or ''} | {seconds:.0f}"
+    boxes = find_box_outputs(reference[0])
+
+    def row(how: str, quantized: Path, seconds: float, spared: int, work: str) -> Score:
+        results = run(quantized, tested)
+        found = score(reference, results)
+        loosely = f"{found.loosely} | {found.added}" if boxes is not None else "|"
+        numbers = (
+            f"{found.same} of {found.of} | {found.share:.1%} | {loosely} | {spared or ''} | {work} | {seconds:.0f}"
+        )
         print(f"| {case.name} | {how} | {numbers} |", flush=True)
+        if boxes is not None:
+            lost.append(f"{case.name}, {how}: {missing(reference, results, boxes)}")
         return found
 
-    start = time.perf_counter()
-    theirs = row(
-        "ONNX Runtime, static", quantize_static(model, scratch / "theirs.onnx", samples), time.perf_counter() - start, 0
-    )
-    best = 0.0
-    for way, options in {"": {}, **ways}.items():
+    lost: list[str] = []
+
+    best = least = 0.0
+    if not alone:
         start = time.perf_counter()
-        result = triune.quantize(model, calibration=samples, output=scratch / "ours.onnx", **options)
+        other = quantize_static(model, scratch / "theirs.onnx", samples)
+        least = row("ONNX Runtime, static", other, time.perf_counter() - start, 0, "").share
+        ways = {"": {}, **ways}
+    for way, options in ways.items():
+        start = time.perf_counter()
+        try:
+            result = triune.quantize(model, calibration=samples, output=scratch / "ours.onnx", **options)
+        except triune.errors.UnsupportedError as error:
+            lost.append(f"{case.name}, {way}: {error}")
+            continue
         products = {node.name for node in onnx.load(result.path).graph.node if node.op_type in ("Conv", "Gemm")}
         spared = sum(name in products for name, why in result.kept_float.items() if "mixed" in why)
-        ours = row(f"Triune, {way}" if way else "Triune", result.path, time.perf_counter() - start, spared)
+        work = f"{result.macs['8'] / max(1, sum(result.macs.values())):.1%}"
+        if options.get("mixed"):
+            lost.extend(f"{case.name}, {way}, by {result.checked_on} samples: {each}" for each in result.agreements)
+            lost.extend(f"{case.name}, {way}: {each}" for each in result.advice)
+        ours = row(f"Triune, {way}" if way else "Triune", result.path, time.perf_counter() - start, spared, work)
         best = best if way else ours.share
-    return best >= theirs.share
+    print(*lost, "", sep="\n", file=sys.stderr, flush=True)
+    return best >= least
 
 
 def main() -> int:
@@ -363,20 +419,33 @@ def main() -> int:
     parser.add_argument("--photos", type=int, default=500)
     parser.add_argument("--calibration", type=int, default=104)
     parser.add_argument("--models", nargs="+", choices=[case.name for case in CASES], default=[c.name for c in CASES])
-    parser.add_argument("--bounds", nargs="*", type=float, default=[], metavar="DB", help="rows with mixed=float, too")
+    parser.add_argument(
+        "--bounds", nargs="*", default=[], metavar="DB|SHARE%", help="rows with mixed=float, too, for each bound"
+    )
+    parser.add_argument("--alone", action="store_true", help="no rows but those of --bounds and --ways")
     parser.add_argument("--ways", action="store_true", help=f"rows with {', '.join(WAYS)}, too")
     arguments = parser.parse_args()
-    ways = {f"mixed, {bound:g} dB": {"mixed": "float", "bound": bound} for bound in arguments.bounds}
+    ways: dict[str, dict[str, Any]] = {}
+    for bound in arguments.bounds:
+        of_answers = bound.endswith("%")
+        ways[f"mixed, {bound}{'' if of_answers else ' dB'}"] = {
+            "mixed": "float",
+            "bound": bound if of_answers else float(bound),
+        }
     ways |= WAYS if arguments.ways else {}
     print(f"Triune {triune.__version__}, ONNX Runtime {ort.__version__}, {arguments.photos} photos\n")
-    print("| model | quantizer | same | share | boxes at IoU 0.5 | added | products in float | seconds |")
-    print("|---|---|---|---|---|---|---|---|")
+    print(
+        "| model | quantizer | same | share | boxes at IoU 0.5 | added | products in float | work in 8 bits | seconds |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
     good = True
     for case in CASES:
         if case.name in arguments.models:
             with tempfile.TemporaryDirectory() as scratch:
                 data = data_folder()
-                good &= measure(case, data, Path(scratch), arguments.photos, arguments.calibration, ways)
+                good &= measure(
+                    case, data, Path(scratch), arguments.photos, arguments.calibration, ways, alone=arguments.alone
+                )
     return 0 if good else 1
 
 

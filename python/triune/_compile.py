@@ -9,6 +9,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from triune import _native
 from triune._detpost import DetPost, put_detpost
 from triune._files import scratch
 from triune._kinds import ONNX, misread
-from triune._model_info import Inputs, ModelInfo, described, names_of
+from triune._model_info import Inputs, ModelInfo, described, names_of, spared_in
 from triune._report import Compilation, CompileReport
 from triune._session import Feeds
 from triune._targets import target_of
@@ -276,7 +277,7 @@ def build(
                 )
         except FormatError as error:
             raise misread(error, source, str(source), (ONNX,)) from None
-        folder.report = CompileReport.of(name, found)
+        folder.report = CompileReport.of(name, found, partial(spared_in, file))
         said.write(folder)
 
     if calibration is None and input_format is None and not ends:
@@ -290,7 +291,8 @@ def build(
                 file = room / "pictures.onnx"
             put(file)
         return folder
-    from triune.quantization._quantize import QuantizationOptions, quantize_file
+    from triune.quantization._options import QuantizationOptions
+    from triune.quantization._quantize import quantize_file
 
     options = quantization or QuantizationOptions()
     if bits == 16:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from triune.errors import ArgumentError
 
-__all__ = ["BoxOutputs", "Detections", "Matches", "find_box_outputs", "match", "overlaps", "rows_of"]
+__all__ = ["BoxOutputs", "Detections", "Matches", "close_to", "find_box_outputs", "match", "overlaps", "rows_of"]
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -223,3 +223,14 @@ def match(pairs: Iterable[tuple[Detections, Detections]], *, iou: float = 0.5) -
             most = max(most, abs(float(mine.scores[index] - theirs.scores[best])))
             shared[:, best] = -1
     return Matches(reference, other, matched, least, most)
+
+
+def close_to(some: Detections, others: Detections, *, iou: float, scores: float) -> npt.NDArray[np.bool_]:
+    """Return which of `some` have one of their class among `others` that is nearly the same, as an array of bool.
+
+    The intersection over union is at least `iou` then, and the scores differ by at most `scores`.
+    """
+    near = np.abs(some.scores[:, None] - others.scores[None]) <= scores
+    same = some.classes[:, None] == others.classes[None]
+    found: npt.NDArray[np.bool_] = (near & same & (overlaps(some.boxes, others.boxes) >= iou)).any(axis=1)
+    return found

@@ -22,12 +22,14 @@ __all__ = [
     "FILE",
     "Inputs",
     "ModelInfo",
+    "Spared",
     "check_images",
     "check_labels",
     "described",
     "labels_of",
     "names_of",
     "other_count",
+    "spared_in",
 ]
 
 Inputs = Sequence[tuple[str, str, Sequence[int | str]]]
@@ -38,6 +40,9 @@ FILE = "model_info.json"
 
 _PREPROCESS, _LABELS = "triune.preprocess", "triune.labels"
 """Keys of ONNX metadata."""
+
+_SPARED = "triune.kept_float"
+"""The key of what quantization was told to leave in float."""
 
 
 class ModelInfo(NamedTuple):
@@ -169,6 +174,46 @@ def described(path: Path) -> tuple[ModelInfo, Inputs | None]:
         return ModelInfo.of_properties(properties), inputs
     except ArgumentError as error:
         raise ArgumentError(f"{path}: {error}") from None
+
+
+class Spared(NamedTuple):
+    """The operators that quantization was told to leave in float, by their names."""
+
+    mixed: tuple[str, ...]
+    """Those that hurt most."""
+    bound: str
+    """What they were spared for."""
+    asked: tuple[str, ...]
+    """Those that were named."""
+
+    def note(self, model: Any) -> None:
+        """Write it down in an `onnx.ModelProto`, if there are any."""
+        if self.mixed or self.asked:
+            model.metadata_props.add(key=_SPARED, value=json.dumps(self._asdict()))
+
+    def why(self, node: str) -> str:
+        """Return why a node is in float, as the rest of a sentence; nothing of one that is not by such a choice."""
+        if node in self.mixed:
+            return (
+                f", as --mixed spared it for a bound of {self.bound} when the model was quantized: a lower --bound leaves more "
+                "to the device"
+            )
+        if node in self.asked:
+            return ", as --keep-float or --float-from left it so when the model was quantized"
+        return ""
+
+
+def spared_in(path: Path) -> Spared:
+    """Return what an ONNX file that can be read says of it; none are spared in one whose metadata are of another form."""
+    from triune import _native
+
+    text = _native.Session(path).metadata["properties"].get(_SPARED, "{}")
+    try:
+        found = json.loads(text)
+        mixed, asked = (tuple(map(str, found.get(key, ()))) for key in ("mixed", "asked"))
+        return Spared(mixed, str(found.get("bound", "")), asked)
+    except (ValueError, TypeError, AttributeError):
+        return Spared((), "", ())
 
 
 def check_images(asked: str, inputs: Inputs, how: Preprocess | None) -> None:

@@ -6,8 +6,8 @@ The public names are `triune.Compilation` and `triune.CompileReport`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import PosixPath
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from triune.errors import FileError
 
 if TYPE_CHECKING:
     from triune import _native
+    from triune._model_info import Spared
     from triune.axelera.runtime import Connection, Context
 
 __all__ = ["Compilation", "CompileReport"]
@@ -69,6 +70,23 @@ class Output:
     zero_point: int | None
 
 
+_REALS = "it computes on float32"
+"""How the reason of an operator begins that is not quantized."""
+
+
+def _with_choices(stayed: Sequence[Stayed], spared: Callable[[], Spared]) -> tuple[Stayed, ...]:
+    """Give operators that are in float because somebody chose so that as their reason."""
+    if not any(each.reason.startswith(_REALS) for each in stayed):
+        return tuple(stayed)
+    chosen = spared()
+    return tuple(
+        replace(each, reason=_REALS + why)
+        if each.reason.startswith(_REALS) and (why := chosen.why(each.node))
+        else each
+        for each in stayed
+    )
+
+
 @dataclass(frozen=True)
 class CompileReport:
     """What runs where, why, and what crosses."""
@@ -87,8 +105,11 @@ class CompileReport:
     """A node that takes images of a batch together, and its operator; None if there is none, or the batch is fixed."""
 
     @classmethod
-    def of(cls, target: str, found: _native.CompileReport) -> CompileReport:
-        """Return what the core found: its tuples as `Side`, `Stayed`, `Crossing` and `Output`. `target` is the device's name."""
+    def of(cls, target: str, found: _native.CompileReport, spared: Callable[[], Spared]) -> CompileReport:
+        """Return what the core found: its tuples as `Side`, `Stayed`, `Crossing` and `Output`. `target` is the device's name.
+
+        `spared` returns what quantization was told to leave in float, which is why it is; it is asked where anything is.
+        """
         none = (None, None, None)
         return cls(
             target=target,
@@ -96,7 +117,7 @@ class CompileReport:
             host=Side(*found.host),
             segments=found.segments,
             share=found.share,
-            stayed=tuple(Stayed(*each) for each in found.stayed),
+            stayed=_with_choices([Stayed(*each) for each in found.stayed], spared),
             crossings=tuple(Crossing(*each) for each in found.crossings),
             outputs=tuple(
                 Output(name, dtype, tuple(shape), *(quant or none)) for name, dtype, shape, quant in found.outputs

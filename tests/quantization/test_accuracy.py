@@ -97,3 +97,15 @@ def test_a_hard_detector_with_its_decode(bench: ModuleType, test_data: Path, tmp
     assert plain.loosely < 0.8 * plain.of
     assert ours.loosely >= 0.9 * ours.of
     assert ours.share > plain.share + 0.2
+
+
+def test_a_share_of_a_classifier_s_answers(bench: ModuleType, test_data: Path, tmp_path: Path) -> None:
+    """SqueezeNet: best classes are kept by leaving some layers in float, and not the whole network."""
+    tried = Tried(bench, "squeezenet", test_data, tmp_path, 26)
+    result = triune.quantize(tried.model, calibration=tried.calibration, output=tmp_path / "q.onnx", mixed="100%")
+    (found,) = result.agreements
+    assert (found.what, found.same, found.of) == ("best classes", 13, 13)
+    assert result.held_out == 0
+    assert any("few to show 100%" in line for line in result.advice)
+    assert result.macs["8"] > 0.3 * sum(result.macs.values())
+    assert bench.score(tried.reference, bench.run(result.path, tried.tested)).share >= 0.92

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +134,36 @@ def test_a_choice_that_hides_scores_is_a_sum_on_the_device(tmp_path: Path) -> No
     result = triune.quantize(tmp_path / "float.onnx", calibration=samples(24, 1), output=tmp_path / "q.onnx")
     assert "Where" not in {node.op_type for node in onnx.load(result.path).graph.node}
     assert triune.compile(result.path, output=tmp_path / "package").report.host.operators <= 1
+
+
+@pytest.mark.parametrize("gain", [0.0, 30.0], ids=["all look everywhere", "one looks at few"])
+def test_shares_that_are_rounded_away_are_told(tmp_path: Path, gain: float) -> None:
+    """Two heads over 600 tokens: where the first looks at few, half steps of its range are more than the other's shares."""
+    random = np.random.default_rng(4)
+    values = [np.array([gain, 0.1]).reshape(1, 2, 1, 1), random.normal(0, 0.5, (8, 8)), random.normal(0, 0.5, (8, 8))]
+    constants = [
+        numpy_helper.from_array(each.astype(np.float32), name) for each, name in zip(values, "gqv", strict=True)
+    ]
+    nodes = [
+        helper.make_node("MatMul", ["x", "q"], ["queries"]),
+        helper.make_node("Mul", ["queries", "g"], ["scaled"]),
+        helper.make_node("Transpose", ["x"], ["keys"], perm=[0, 1, 3, 2]),
+        helper.make_node("MatMul", ["scaled", "keys"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["shares"], "softmax", axis=-1),
+        helper.make_node("MatMul", ["x", "v"], ["values"]),
+        helper.make_node("MatMul", ["shares", "values"], ["y"]),
+    ]
+    shape = [1, 2, 600, 8]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy"]
+    graph = helper.make_graph(nodes, "heads", ends[:1], ends[1:], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(onnx.shape_inference.infer_shapes(model), tmp_path / "heads.onnx")
+    held = [{"x": random.normal(0, 1, shape).astype(np.float32)} for _ in range(4)]
+    options: dict[str, Any] = {"calibration": held, "output": tmp_path / "q.onnx"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", triune.errors.QuantizationWarning)
+        told = [line for line in triune.quantize(tmp_path / "heads.onnx", **options).advice if "Softmax" in line]
+        kept = triune.quantize(tmp_path / "heads.onnx", **options, keep_float=["softmax"])
+    assert len(told) == (gain > 0)
+    assert all("node 'softmax' (Softmax): " in line and "--keep-float softmax" in line for line in told)
+    assert not any("Softmax" in line for line in kept.advice)

@@ -17,6 +17,7 @@ from triune.cli.data import IMAGES, Input, Tensor, files_below, load
 from triune.cli.rows import runs
 from triune.errors import ArgumentError, FileError
 from triune.quantization import QuantizationOptions
+from triune.quantization._mixed import Bound
 from triune.quantization._samples import Expected, uniform
 from triune.quantization._scales import METHODS
 
@@ -86,16 +87,19 @@ def add_quantization_options(parser: argparse.ArgumentParser) -> None:
         "--mixed",
         nargs="?",
         const="float",
-        choices=("float", "16"),
+        type=_mixed,
+        metavar="float|16|SHARE",
         default=argparse.SUPPRESS,
-        help="let the layers that hurt most stay in float (default), or have 16 bits, until --bound is met",
+        help="let the layers that hurt most stay in float (default), or have 16 bits, until --bound is met; 98%% is short for "
+        "--mixed float --bound 98%%",
     )
     how.add_argument(
         "--bound",
-        metavar="DB",
-        type=finite,
+        metavar="DB|SHARE",
+        type=_bound,
         default=argparse.SUPPRESS,
-        help=f"with --mixed: signal to quantization noise of each output in dB (default: {_DEFAULTS.bound:g})",
+        help="with --mixed: signal to quantization noise of each output in dB, or as 98%% the share of answers that are kept, "
+        f"counted on a third of the samples (default: {_DEFAULTS.bound})",
     )
     how.add_argument(
         "--float-from",
@@ -117,12 +121,36 @@ def add_quantization_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _mixed(text: str) -> str:
+    """Read what is to be spared how, or a share of answers, which stays as it is spelled."""
+    if text in ("float", "16"):
+        return text
+    if text.endswith("%"):
+        return str(_bound(text))
+    raise argparse.ArgumentTypeError(f"expected float, 16 or a share such as 98%, got {text}")
+
+
+def _bound(text: str) -> float | str:
+    """Read a number of dB, or a share of answers, which stays as it is spelled."""
+    if not text.endswith("%"):
+        return finite(text)
+    try:
+        Bound.of(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a share over 0% and of at most 100%, got {text}") from None
+    return text
+
+
 def quantization_options(options: argparse.Namespace, **others: Any) -> QuantizationOptions:
     """Take them from the command line."""
     names = [field.name for field in fields(QuantizationOptions) if hasattr(options, field.name)]
     given = {name: getattr(options, name) for name in names} | others
     if "bound" in given and not given.get("mixed"):
         raise ArgumentError("--bound says how far --mixed goes: give --mixed, too")
+    if "bound" in given and given["mixed"].endswith("%"):
+        raise ArgumentError(
+            f"--mixed {given['mixed']} is a bound, and --bound {given['bound']} another: give one of them"
+        )
     return QuantizationOptions(**given)
 
 

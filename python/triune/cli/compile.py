@@ -146,8 +146,8 @@ def _run(options: argparse.Namespace) -> int:
         def tell(result: QuantizationResult) -> None:
             progress.tell(result)
             progress.note(f"against float, {result.checked}:")
-            for check in result.checks:
-                progress.note(str(check))
+            for each in (*result.checks, *result.agreements):
+                progress.note(str(each))
 
         if options.calibrate:
             from triune.cli.calibration import Calibration

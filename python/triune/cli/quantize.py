@@ -74,5 +74,7 @@ def _run(options: argparse.Namespace) -> int:
     print(f"against float, {result.checked}:")
     for check in result.checks:
         print(check)
+    for agreement in result.agreements:
+        print(agreement)
     print(target)
     return 0

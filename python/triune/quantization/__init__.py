@@ -4,11 +4,14 @@ The public names are `triune.quantize` and `triune.compare`; here is what they g
 """
 
 from triune._detections import Matches
+from triune.quantization._agreement import Agreement
 from triune.quantization._check import OutputCheck
 from triune.quantization._compare import Comparison, Difference, LayerDifference, OutputDifference, compare
-from triune.quantization._quantize import QuantizationOptions, QuantizationResult, quantize
+from triune.quantization._options import QuantizationOptions, QuantizationResult
+from triune.quantization._quantize import quantize
 
 __all__ = [
+    "Agreement",
     "Comparison",
     "Difference",
     "LayerDifference",

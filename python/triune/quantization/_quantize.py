@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
 import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -19,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from triune._files import FULL, scratch, write_bytes
-from triune._model_info import ModelInfo, names_of
+from triune._model_info import ModelInfo, Spared, names_of
 from triune._multipliers import use_fixed_multipliers
 from triune._picture_input import put_picture_input
 from triune._session import Feeds
@@ -32,16 +30,18 @@ from triune.quantization._equalize import channels_of, curves_of, equalize_layer
 from triune.quantization._grams import Gram
 from triune.quantization._groups import function_of, join_groups
 from triune.quantization._layout import join_orders
-from triune.quantization._mixed import Trial, mix
+from triune.quantization._mixed import Bound, Trial, mix, shown_by
 from triune.quantization._model import PRODUCTS, QUANTIZED, Array, Network, Refused, read
+from triune.quantization._options import QuantizationOptions, QuantizationResult
 from triune.quantization._prepare import prepare
-from triune.quantization._regions import DECODE, VOLUME, choose
+from triune.quantization._regions import ASKED, BEHIND, DECODE, VOLUME, choose
 from triune.quantization._samples import Expected, Samples
-from triune.quantization._scales import METHODS
+from triune.quantization._shares import lost_to_rounding
 from triune.quantization._statistics import HeldOut, Observer, exact_session, session, with_outputs
-from triune.quantization._write import INTEGERS, Found, Layout, Recipe, Written, write
+from triune.quantization._work import work_of
+from triune.quantization._write import Found, Layout, Recipe, Written, write
 
-__all__ = ["QuantizationOptions", "QuantizationResult", "quantize", "quantize_file"]
+__all__ = ["quantize", "quantize_file"]
 
 _FIRST = 32
 """Samples that equalization looks at."""
@@ -52,83 +52,20 @@ _NOISY = 20.0
 _CHECKED = 8
 """Samples that the quantized model is compared with the float one on."""
 
+_COUNTED = 64
+"""The same, where a share of answers is asked for."""
+
+_MIXED = "hurts most (mixed)"
+"""Why an operator stays in float that a mixture spared."""
+
 _AGREEING = 0.98
 """The share of answers that have to be those of float, or it is said."""
 
+_MOST_LOST = 0.25
+"""Of what a Softmax gives, the part that may be rounded to 0 before it is said."""
+
 _FEW = 32
 """Samples below which ranges are guesses."""
-
-
-@dataclass(frozen=True)
-class QuantizationOptions:
-    """How a model is quantized, as `triune.quantize` documents it.
-
-    Raises `triune.errors.ArgumentError` for what there is not.
-    """
-
-    method: str = "mse"
-    act: str = "s8"
-    per_channel: bool = True
-    bias_correction: bool = True
-    equalize: bool = True
-    mixed: str | None = None
-    bound: float = 34.0
-    float_from: Sequence[str] | None = None
-    keep_float: Sequence[str] = ()
-    outputs: Sequence[str] = ()
-    fixed: bool = False
-    """For devices with multipliers m·2⁻ⁿ."""
-
-    def __post_init__(self) -> None:
-        """Check what can be checked without a model."""
-        for name, known in (("method", METHODS), ("act", tuple(INTEGERS)), ("mixed", (None, "float", "16"))):
-            value = getattr(self, name)
-            if value not in known:
-                raise ArgumentError(f"{name}: expected one of {', '.join(map(str, known))}, got {value!r}")
-        for name in ("float_from", "keep_float", "outputs"):
-            names = getattr(self, name)
-            if isinstance(names, str):
-                raise ArgumentError(f"{name}: expected a sequence of names, got the str {names!r}")
-        if math.isnan(self.bound):
-            raise ArgumentError(f"bound: expected a number of dB, got {self.bound}")
-        if self.mixed == "16" and self.act == "s16":
-            raise ArgumentError("mixed: with act 's16' all integers have 16 bits already; 'float' is left")
-
-
-@dataclass(frozen=True)
-class QuantizationResult:
-    """What `triune.quantize` did."""
-
-    path: Path
-    """The file that was written."""
-    samples: int
-    """How many samples the ranges come from."""
-    held_out: int
-    """How many samples were kept from that, and the checks are on; 0 of fewer than 20, of which some serve for both."""
-    kept_float: dict[str, str]
-    """Why, for each operator over floats that stays in float, by its name in the file."""
-    wide: tuple[str, ...]
-    """The operators that `mixed` gave 16 bits, the worst first."""
-    ranges: dict[str, tuple[float, float]]
-    """The smallest and largest real that each quantized tensor can have, by the float tensor's name."""
-    checks: tuple[OutputCheck, ...]
-    """How each output compares with the float model's on the samples that `held_out` counts, or some of all."""
-    notes: tuple[str, ...] = field(default=())
-    """What stays in float and why, in words."""
-    warnings: tuple[str, ...] = field(default=())
-    """Which outputs are spoiled, or give other answers than float more often than 2 in 100, and the cure; issued as
-    `triune.errors.QuantizationWarning`, too."""
-    advice: tuple[str, ...] = field(default=())
-    """Which outputs are not spoiled, but noisy, and whether there were few samples, and what helps."""
-
-    @property
-    def checked(self) -> str:
-        """What the checks are on, in words."""
-        if self.held_out:
-            return f"on {self.held_out} samples that the ranges do not come from; these come from {self.samples}"
-        count = min(self.samples, _CHECKED)
-        which = "the one sample" if self.samples == 1 else f"{count} of the {self.samples} samples"
-        return f"on {which} that the ranges come from, which flatters; of {HeldOut.ENOUGH} and more, some are held out"
 
 
 def quantize(
@@ -142,7 +79,7 @@ def quantize(
     bias_correction: bool = True,
     equalize: bool = True,
     mixed: str | None = None,
-    bound: float = 34.0,
+    bound: float | str = 34.0,
     float_from: Sequence[str] | None = None,
     keep_float: Sequence[str] = (),
     outputs: Sequence[str] = (),
@@ -168,8 +105,11 @@ def quantize(
     from which on all stays in float instead; an empty sequence: none. `keep_float` are single ones besides. `outputs` ends the
     model at these tensors, in this order.
 
-    `mixed` lets the operators that hurt most have 16 bits (``16``) or stay in float (``float``) until each output's signal
-    to quantization noise ratio is at least `bound` dB.
+    `mixed` lets the operators that hurt most, for the work they are, have 16 bits (``16``) or stay in float (``float``) until
+    each output's signal to quantization noise ratio is at least `bound` dB; or, where `bound` is a share such as ``"98%"``, until
+    so many answers are kept: best classes, boxes of float that are found with an intersection over union of 0.9 and a score
+    within 0.05, and boxes found that float has so. ``mixed="98%"`` is short for ``mixed="float", bound="98%"``. A third of the
+    samples, at most 64, is held out to count them on, and the result has what that says of others.
 
     `preprocess`, which says how pictures become inputs, and `labels`, names of the classes, are stored in the file (default:
     what `model` says), for `triune.Session`, `triune.batch.predict` and the command line. A model that takes no images refuses
@@ -278,6 +218,7 @@ def quantize_file(
     if input_format is not None:
         said = said._replace(preprocess=put_picture_input(written.model, input_format, said.preprocess or Preprocess()))
     said.note(written.model)
+    work.spared().note(written.model)
     say("writing")
     found = _check_written(source, written.model, work.network.model)
     write_bytes(target, written.model.SerializeToString())
@@ -289,9 +230,17 @@ def quantize_file(
         wide=tuple(work.network.nodes[index].name for index in work.wide),
         ranges={name: (found.low, found.high) for name, found in written.parameters.items()},
         checks=tuple(checks),
+        checked_on=len(work.shown),
+        agreements=tuple(work.agreements),
+        macs=work.macs(),
         notes=(*work.notes(), *found),
         warnings=(*work.faults(checks), *work.disagreements(checks)),
-        advice=(*few(work.count + work.held_out), *advice_on(checks, options.mixed, work.last_product)),
+        advice=(
+            *few(work.count + work.held_out),
+            *work.doubts(),
+            *work.rounded_away(written),
+            *advice_on(checks, options.mixed, work.last_product),
+        ),
     )
 
 
@@ -332,17 +281,20 @@ class _Work:
         self._layout = Layout(self.network, self._why, self._recipe.bits)
         # Inputs that only fed what the model no longer holds.
         self._inputs = [name for name in self.network.inputs if name in inputs]
-        self._shown: list[dict[str, Array]] = []
+        self._bound = Bound.of(options.bound) if options.mixed is not None else None
+        self._work: dict[int, int] = {}
+        self.shown: list[dict[str, Array]] = []
         self._reference: list[dict[str, Array]] = []
         self._found = Found()
         self._grams: dict[str, Gram] = {}
-        self._agreements: list[Agreement] = []
+        self.agreements: list[Agreement] = []
         self._factors: dict[str, Any] = {}
 
     def observe(self, samples: Iterable[dict[str, Array]]) -> None:
         """Find out what the tensors hold."""
         histograms = self._options.method != "minmax"
-        held = HeldOut(({name: sample[name] for name in self._inputs} for sample in samples), _CHECKED)
+        own = ({name: sample[name] for name in self._inputs} for sample in samples)
+        held = HeldOut(own, _COUNTED, of=3) if self._counts else HeldOut(own, _CHECKED)
         fed: Iterable[dict[str, Array]] = held
         if self._options.equalize:
             rest = iter(fed)
@@ -361,8 +313,14 @@ class _Work:
             grams={name: list(grams.values()) for name, grams in watched.items()},
         )
         self.count = self._observer.run(fed)
-        self.held_out, self._shown = held.count, held.shown
+        self.held_out, self.shown = held.count, held.shown
         self._reference = self._run(session(self.network.model))
+        self._work = work_of(self.network, self.shown[0])
+
+    @property
+    def _counts(self) -> bool:
+        """Whether a share of answers is asked for."""
+        return self._bound is not None and self._bound.of_answers
 
     def _equalize(self, samples: Iterable[dict[str, Array]]) -> None:
         """Let the channels between convolutions have ranges alike, by what they hold with some samples."""
@@ -385,8 +343,8 @@ class _Work:
 
     def write(self) -> Written:
         """Return the quantized model."""
-        if self._options.mixed is not None:
-            self._mix()
+        if self._bound is not None:
+            self._mix(self._bound)
         self._say("quantizing")
         return self._attempt(self._layout)
 
@@ -398,7 +356,7 @@ class _Work:
             use_fixed_multipliers(written.model, written.reals, self._recipe.bits)
         return written
 
-    def _mix(self) -> None:
+    def _mix(self, bound: Bound) -> None:
         """Let the operators that hurt most out until the outputs are good enough."""
         network = self.network
         wide = self._options.mixed == "16"
@@ -409,25 +367,38 @@ class _Work:
 
         def trial(floats: Iterable[int] | None, chosen: Iterable[int]) -> Trial:
             tried = layout(chosen) if floats is None else Layout(network, floats, self._recipe.bits)
-            results = self._run(exact_session(self._attempt(tried).model))
-            return Trial(check_outputs(self._reference, results, network.outputs))
+            # What a layer alone costs is seen on few.
+            count = len(self.shown) if floats is None else _CHECKED
+            results = self._run(exact_session(self._attempt(tried).model), count)
+            checks = check_outputs(self._reference[:count], results, network.outputs)
+            return Trial(checks, self._agreeing(results) if floats is None and bound.of_answers else ())
 
-        chosen = mix(self._layout, self._why, trial, self._options.bound, self._say, whole=wide)
+        if bound.of_answers and not any(each.of for each in self._agreeing(self._reference)):
+            raise ArgumentError(
+                f"bound: {bound} of the answers are to be kept, and there are none to count: no output has scores of classes, or "
+                f"boxes and scores of a form that is known with a box in {len(self.shown)} samples; give a bound in dB, such "
+                "as 34"
+            )
+        chosen = mix(self._layout, self._why, trial, bound, self._say, whole=wide, work=self._work)
         if wide:
             self.wide = chosen
         else:
-            self._why |= dict.fromkeys(chosen, "hurts most (mixed)")
+            self._why |= dict.fromkeys(chosen, _MIXED)
         self._layout = layout(chosen)
 
-    def _run(self, runner: Any) -> list[dict[str, Array]]:
+    def _run(self, runner: Any, count: int | None = None) -> list[dict[str, Array]]:
         names = self.network.outputs
-        return [dict(zip(names, runner.run(names, sample), strict=True)) for sample in self._shown]
+        return [dict(zip(names, runner.run(names, sample), strict=True)) for sample in self.shown[:count]]
+
+    def _agreeing(self, results: list[dict[str, Array]]) -> list[Agreement]:
+        return agreements(self.shown, self._reference, results, self._labels, closely=self._counts)
 
     def check(self, model: Any) -> list[OutputCheck]:
         """Compare the quantized model with the float one."""
         self._say("checking")
-        found = self._run(session(model, optimized=False))
-        self._agreements = agreements(self._shown, self._reference, found, self._labels)
+        # What is counted is what was counted while layers were chosen.
+        found = self._run(exact_session(model) if self._counts else session(model, optimized=False))
+        self.agreements = self._agreeing(found)
         return check_outputs(self._reference, found, self.network.outputs)
 
     def kept_float(self) -> dict[str, str]:
@@ -440,6 +411,13 @@ class _Work:
             for index in over_floats
             for operator in network.operators(network.nodes[index])
         }
+
+    def spared(self) -> Spared:
+        """Return which operators stay in float because they were chosen to, by their names in the file."""
+        kept = self.kept_float()
+        mixed = tuple(name for name, why in kept.items() if why == _MIXED)
+        asked = tuple(name for name, why in kept.items() if why == ASKED or why.startswith(BEHIND))
+        return Spared(mixed, str(self._bound or ""), asked)
 
     def notes(self) -> list[str]:
         """Say what stays in float and why."""
@@ -461,6 +439,41 @@ class _Work:
         if self.wide:
             names = [self.network.nodes[index].name for index in self.wide]
             lines.append(f"of 16 bits: {', '.join(names)}")
+        if self._bound is not None:
+            macs = self.macs()
+            spared = macs["16" if self._options.mixed == "16" else "float"] / max(1, sum(macs.values()))
+            lines.append(f"{spared:.1%} of the multiply-accumulates are not of 8 bits, for {self._bound}")
+        return lines
+
+    def macs(self) -> dict[str, int]:
+        """Return the multiply-accumulates of the products by what computes them."""
+        found = {"float": 0, "8": 0, "16": 0}
+        for index, count in self._work.items():
+            width = self._layout.width(index)
+            found["float" if width is None else str(width)] += count
+        return found
+
+    def doubts(self) -> list[str]:
+        """Say where answers are too few to tell the share that was asked for."""
+        if self._bound is None or not self._bound.of_answers:
+            return []
+        return [line for each in self.agreements if (line := shown_by(each, self._bound, self.held_out))]
+
+    def rounded_away(self, written: Written) -> list[str]:
+        """Say of which Softmax much is less than half a step of 8 bits, and what helps."""
+        lines = []
+        for index, node in enumerate(self.network.nodes):
+            if node.op_type != "Softmax" or self._layout.width(index) != 8:
+                continue
+            name = node.output[0]
+            step, seen = written.parameters[name].scale, self._observer.distributions[self._layout.root(name)]
+            lost = lost_to_rounding(seen, step)
+            if lost > _MOST_LOST:
+                lines.append(
+                    f"node {node.name!r} (Softmax): {lost:.0%} of its shares are less than half a step of 8 bits "
+                    f"(1/{1 / step:.0f}) and become 0, as where attention goes to many alike; where answers are not float's, "
+                    f"--keep-float {node.name} (keep_float=[{node.name!r}] in Python) keeps them, on the host"
+                )
         return lines
 
     def faults(self, checks: Iterable[OutputCheck]) -> list[str]:
@@ -470,13 +483,18 @@ class _Work:
         ]
 
     def disagreements(self, checks: Iterable[OutputCheck]) -> list[str]:
-        """Say which answers are not often enough those of float, and what helps; not of outputs that are spoiled."""
+        """Say which answers are not often enough those of float, and what helps; not of outputs that are spoiled.
+
+        Where a share of answers was asked for, that is enough.
+        """
+        if self._counts:
+            return []
         spoiled = {check.name for check in checks if check.fault}
-        seen = f"{len(self._shown)} samples" + ("" if self.held_out else " that the ranges come from")
+        seen = f"{len(self.shown)} samples" + ("" if self.held_out else " that the ranges come from")
         return [
             f"output {each.output!r}: {each.same} of {each.of} {each.what} are those of float ({each.share:.1%}, on {seen}"
             f"{_others(each) if self.held_out else ''}), less than {_AGREEING:.0%}: {self._finer()}"
-            for each in self._agreements
+            for each in self.agreements
             if each.share < _AGREEING and spoiled.isdisjoint(each.output.split(","))
         ]
 
@@ -484,7 +502,7 @@ class _Work:
         """Name what is left that makes integers finer."""
         options = self._options
         if options.mixed is not None:
-            return f"a higher bound than {options.bound:g} dB spares more layers: --bound (bound= in Python)"
+            return f"a higher bound than {self._bound} spares more layers: --bound (bound= in Python)"
         mixed = "--mixed (mixed='float' in Python) lets the layers that hurt most stay in float"
         if options.act == "s16":
             return mixed

@@ -14,7 +14,7 @@ import numpy as np
 
 from triune.quantization._model import LIMITS, PRODUCTS, Network, attribute
 
-__all__ = ["DECODE", "VOLUME", "choose"]
+__all__ = ["ASKED", "BEHIND", "DECODE", "VOLUME", "choose"]
 
 DECODE = "no Conv, Gemm or MatMul follows"
 """The reason of what turns results into an answer."""
@@ -25,6 +25,10 @@ VOLUME = "has windows over three axes, and no device has those"
 
 _MOST_AXES = 4
 """Of an image: those of images, channels, rows and columns."""
+
+ASKED = "asked for"
+BEHIND = "behind "
+"""Before the name of a node that was asked for."""
 
 _NO_FORM = "has no integer form"
 
@@ -52,7 +56,7 @@ def choose(network: Network, float_from: Sequence[str] | None = None, keep_float
             why[index] = reason
     for name in keep_float:
         for index in network.find(name, "keep_float"):
-            why.setdefault(index, "asked for")
+            why.setdefault(index, ASKED)
     if float_from is None:
         followed = _followed(network, why)
         for index, node in enumerate(network.nodes):
@@ -62,7 +66,7 @@ def choose(network: Network, float_from: Sequence[str] | None = None, keep_float
         for name in float_from:
             begin = network.find(name, "float_from")
             for index in _behind(network, begin):
-                why.setdefault(index, "asked for" if index in begin else f"behind {name!r}")
+                why.setdefault(index, ASKED if index in begin else f"{BEHIND}{name!r}")
     for index in reversed(range(len(network.nodes))):
         if index not in why and network.nodes[index].op_type in _LIGHT and _is_read_by_the_host(network, index, why):
             why[index] = _READ_BY_HOST

@@ -12,14 +12,26 @@ from typing import Any
 import numpy as np
 
 from triune.quantization._model import Array, Network, attribute
+from triune.quantization._statistics import Distribution
 
-__all__ = ["FAR", "Shares"]
+__all__ = ["FAR", "Shares", "lost_to_rounding"]
 
 FAR = 12.0
 """So far below the largest of a row a value's share is less than 1e-5, whatever the value."""
 
 _SAME_ROWS = {"Identity", "Reshape", "Squeeze", "Unsqueeze"}
 """Operators whose results may have the rows of their operands."""
+
+
+def lost_to_rounding(seen: Distribution, step: float) -> float:
+    """Return the part of a tensor's sum that is of values under half a step, which become 0; 0 where no histogram was kept.
+
+    The tensor holds nothing below 0.
+    """
+    middles, shares = seen.histogram()
+    whole = float(middles @ shares)
+    small = middles < step / 2
+    return float(middles[small] @ shares[small]) / whole if whole > 0 else 0.0
 
 
 class Shares:

@@ -127,17 +127,17 @@ class Reservoir:
 
 
 class HeldOut:
-    """Samples but for some, chosen by chance, that show how well the rest serves: a fifth, and `most` at most.
+    """Samples but for some, chosen by chance, that show how well the rest serves: one `of` so many, and `most` at most.
 
     Of fewer than `ENOUGH` none can be spared.
     """
 
     ENOUGH = 20
-    _SHARE = 5
 
-    def __init__(self, samples: Iterable[dict[str, Array]], most: int) -> None:
+    def __init__(self, samples: Iterable[dict[str, Array]], most: int, of: int = 5) -> None:
         self._samples = samples
         self._kept = Reservoir(most)
+        self._of = of
         self.count = 0
         """How many are held out; 0 before the end."""
 
@@ -155,7 +155,7 @@ class HeldOut:
             if left is not None:
                 yield left
         kept = self._kept.samples
-        self.count = min(len(kept), seen // self._SHARE) if seen >= self.ENOUGH else 0
+        self.count = min(len(kept), seen // self._of) if seen >= self.ENOUGH else 0
         yield from kept[self.count :]
 
 
