@@ -10,9 +10,10 @@ use super::{
     table::{Quantized, mapping},
 };
 use crate::{
-    Constant, Node, Op, Quantization, Value, ValueId,
+    Constant, Dim, Node, Op, Quantization, Value, ValueId,
     ops::{
-        Binary, BinaryKind, Epilogue, PoolKind, PostOp, ResizeMode, Softmax, UnaryKind, infer::resolve_axis,
+        Binary, BinaryKind, Concat, Epilogue, PoolKind, PostOp, ResizeMode, Softmax, UnaryKind,
+        infer::resolve_axis,
     },
 };
 
@@ -318,11 +319,61 @@ fn products(
         dtype: to.dtype,
         result: to.params,
     }));
+    let (x, found) = if found.rest.is_some() { twice(rewriter, &node, x, axis, found)? } else { (x, found) };
     node.inputs = smallvec![Some(x), Some(install_weights(rewriter, found))];
     if addend.is_some() {
         node.inputs.push(addend);
     }
     Some(node)
+}
+
+/// The integers twice, one behind the other along the axis that is summed over, and both parts of the weights in their order: the
+/// same sums. Not for convolutions in groups, nor where the sums might leave 32 bits.
+fn twice(
+    rewriter: &mut Rewriter<'_>,
+    node: &Node,
+    x: ValueId,
+    channels: usize,
+    mut weights: Weights,
+) -> Option<(ValueId, Weights)> {
+    /// Products of two bytes whose sums fit.
+    const MOST: usize = 33_025;
+    let axis = match &node.op {
+        Op::Conv(op) => {
+            (op.groups == 1).then_some(())?;
+            1
+        }
+        _ => rewriter.value(x).shape.as_ref()?.len().checked_sub(1)?,
+    };
+    let (near, rest) = (weights.rebased.take()?, weights.rest.take()?);
+    let summed = 1 - channels;
+    let mut shape = near.shape();
+    let products: usize = shape.iter().product::<usize>() / shape[channels].max(1);
+    (products <= MOST / 2).then_some(())?;
+    // Rows of what is summed over and all behind it, of the one part and the other in turn.
+    let row: usize = shape[summed..].iter().product();
+    (row > 0).then_some(())?;
+    let rows = near.bytes().chunks(row).zip(rest.bytes().chunks(row));
+    let bytes: Vec<u8> = rows.flat_map(|(near, rest)| near.iter().chain(rest).copied()).collect();
+    shape.dims_mut()[summed] *= 2;
+    weights.rebased = Some(Constant::new(DType::I8, shape, bytes)?);
+    let (place, _) = rewriter.producer(node.outputs.first().copied()??)?;
+    let value = rewriter.value(x);
+    let mut dims = value.shape.clone()?;
+    dims[axis] = match dims[axis] {
+        Dim::Fixed(extent) => Dim::Fixed(extent.checked_mul(2)?),
+        _ => return None,
+    };
+    let name = value.name.clone();
+    let both = Value { dtype: value.dtype, shape: Some(dims), ..Value::named(format!("{name}:twice")) };
+    let both = rewriter.add_value(both);
+    let name = format!("{}#twice", node.name);
+    let op = Op::Concat(Concat { axis: axis as isize });
+    rewriter.add_node(
+        Node { origin: Some(node.as_origin()), ..Node::new(name, op, vec![Some(x); 2], vec![Some(both)]) },
+        place,
+    );
+    Some((both, weights))
 }
 
 /// The bias as one row of `channels` integers.

@@ -48,12 +48,15 @@ pub(super) struct Weights {
     pub(super) source: ValueId,
     /// `I8` or `I16`.
     pub(super) dtype: DType,
-    /// The elements re-based to zero point 0, when the file has them as u8 around 128.
+    /// The elements less their zero points, where these are not 0, as far as s8 reaches.
     pub(super) rebased: Option<Constant>,
+    /// What [`Self::rebased`] lacks: some of the elements of a file whose zero points are in the middle of neither type have nine bits
+    /// then, and are the sums of two.
+    pub(super) rest: Option<Constant>,
     pub(super) scales: Vec<f32>,
 }
 
-/// The s8 or s16 constant with zero point 0 behind a dequantized value of `channels` slices along `axis`.
+/// The s8 or s16 constants with zero point 0 behind a dequantized value of `channels` slices along `axis`.
 pub(super) fn weights(
     rewriter: &Rewriter<'_>,
     real: ValueId,
@@ -61,17 +64,34 @@ pub(super) fn weights(
     channels: usize,
 ) -> Option<Weights> {
     let (source, elements, scales, zero_points) = dequantized_constant(rewriter, real, axis, channels)?;
-    let all = |expected: i64| zero_points.iter().all(|&zero_point| zero_point == expected);
     let dtype = if elements.dtype() == DType::I16 { DType::I16 } else { DType::I8 };
-    let rebased = match elements.dtype() {
-        DType::I8 | DType::I16 if all(0) => None,
-        DType::U8 if all(128) => {
-            let bytes: Vec<u8> = elements.bytes().iter().map(|byte| byte ^ 0x80).collect();
-            Some(Constant::new(DType::I8, elements.shape(), bytes)?)
-        }
+    let [rebased, rest] = match elements.dtype() {
+        DType::I8 | DType::I16 if zero_points.iter().all(|&zero_point| zero_point == 0) => [None, None],
+        DType::I8 | DType::U8 => less_zero_points(elements, &zero_points, axis)?,
         _ => return None,
     };
-    Some(Weights { source, dtype, rebased, scales })
+    Some(Weights { source, dtype, rebased, rest, scales })
+}
+
+/// Elements of 8 bits less one zero point, or that of each index of `axis`: what s8 has of them, and what is left, if anything is.
+/// `None` where both together do not reach, as 255 from 0 does not.
+fn less_zero_points(elements: &Constant, zero_points: &[i64], axis: usize) -> Option<[Option<Constant>; 2]> {
+    let shape = elements.shape();
+    let behind: usize = shape.get(axis + 1..)?.iter().product();
+    let channels = if zero_points.len() == 1 { 1 } else { *shape.get(axis)? };
+    if zero_points.len() != channels {
+        return None;
+    }
+    let (mut near, mut rest) = (Vec::new(), Vec::new());
+    for (index, element) in elements.to_i64()?.into_iter().enumerate() {
+        let own = element - zero_points[index / behind.max(1) % channels];
+        let part = own.clamp(i8::MIN.into(), i8::MAX.into());
+        near.push(part as u8);
+        rest.push(i8::try_from(own - part).ok()?.cast_unsigned());
+    }
+    let rest = if rest.iter().any(|&byte| byte != 0) { Some(rest) } else { None };
+    let constant = |bytes: Vec<u8>| Constant::new(DType::I8, shape, bytes);
+    Some([Some(constant(near)?), rest.map(constant).map_or(Some(None), |rest| rest.map(Some))?])
 }
 
 /// A dequantized bias of i32 with zero point 0, and its scales.
