@@ -165,7 +165,7 @@ fn runs_are_composed_on_the_devices_clock() {
     assert_eq!(found.link_busy, demand.transfers().map(|nanos| 40 * nanos));
 }
 
-/// Two programs at once, one of which reads weights from DDR all the time and the other next to nothing: the composition that is planned is
+/// Two programs at once, one of which reads weights from DDR most of the time and the other next to nothing: the composition that is planned is
 /// the one of what ran, and neither takes an even share of what the other does not ask for.
 #[test]
 fn two_programs_share_what_they_ask_for() {
@@ -174,8 +174,8 @@ fn two_programs_share_what_they_ask_for() {
         let graph = quantize::quantized(quantize::product(k, n, m)).expect("quantized");
         Arc::new(compile(&graph, &spec, &CompileOptions::default()).expect("compiled").program)
     };
-    // 12.6 MB of weights are more than a core's share of L2; 0.3 MB are not, and work on many vectors.
-    let programs = [program(2048, 6144, 1), program(512, 512, 2048)];
+    // 12.6 MB of weights are more than a core's share of L2, and stream; 4 KiB are next to nothing beside a launch.
+    let programs = [program(2048, 6144, 1), program(64, 64, 8)];
     let device = Device::new(spec.clone()).expect("a device");
     let deploy = |(core, program): (u32, &Arc<_>)| {
         let options = DeployOptions { cores: vec![core], ..DeployOptions::default() };
@@ -217,7 +217,7 @@ fn two_programs_share_what_they_ask_for() {
             runs.retain(|run| run.end <= until);
             runs
         });
-        assert!(ran.len() >= RUNS / 2, "{ran:?}");
+        assert!(ran.len() >= 2, "{ran:?}");
         assert_eq!(ran, planned, "on cores {cores:b}");
     }
     // The study of each, and its instance, say what its run asks of memories.
@@ -232,9 +232,11 @@ fn two_programs_share_what_they_ask_for() {
     assert!(much > MemoryUse::WHOLE / 2 && little < MemoryUse::WHOLE / 4, "{much} and {little}");
     // So the one that streams is slower by what the other takes, which is far from half.
     let slowest = runs_of(&ran, 1).iter().map(|run| run.compute.end - run.compute.start).max();
-    let slowest = slowest.expect("it ran");
-    assert!(slowest > streams.busy(1), "{slowest} and {}", streams.busy(1));
-    assert!(slowest - streams.busy(1) < (streams.busy(2) - streams.busy(1)) / 2, "{slowest}");
+    let [slowest, alone, beside_itself] = [slowest.expect("it ran"), streams.busy(1), streams.busy(2)];
+    assert!(
+        alone < slowest && slowest < alone + (beside_itself - alone) / 2,
+        "{alone} {slowest} {beside_itself}"
+    );
 }
 
 #[test]
