@@ -169,6 +169,7 @@ impl Banding<'_> {
 }
 
 /// What one tile loads, computes and stores.
+#[derive(Clone, Copy)]
 pub(super) struct Step {
     pub(super) weights: MemoryBytes,
     pub(super) data: MemoryBytes,

@@ -93,7 +93,7 @@ fn beside(load: &Load, others: &[&Load]) -> u128 {
         let left = (ports << 20).saturating_sub(taken);
         let (share, of) = if left * all > (ports << 20) * own { (left, own) } else { (ports << 20, all) };
         if share < of << 20 {
-            felt = felt.max(((ports << 20) * of << 16).div_ceil(share));
+            felt = felt.max((((ports << 20) * of) << 16).div_ceil(share));
         }
     }
     let (whole, part) = ((felt >> 16) as usize, felt & 0xffff);

@@ -165,6 +165,9 @@ fn runs_are_composed_on_the_devices_clock() {
     assert_eq!(found.link_busy, demand.transfers().map(|nanos| 40 * nanos));
 }
 
+/// Runs of each of two programs at once.
+const RUNS: usize = 8;
+
 /// Two programs at once, one of which reads weights from DDR most of the time and the other next to nothing: the composition that is planned is
 /// the one of what ran, and neither takes an even share of what the other does not ask for.
 #[test]
@@ -182,7 +185,6 @@ fn two_programs_share_what_they_ask_for() {
         Deployment::new(&device, program, &options).expect("deployed")
     };
     let mut deployments: Vec<Deployment> = (0..).zip(&programs).map(deploy).collect();
-    const RUNS: usize = 8;
     std::thread::scope(|scope| {
         for deployment in &mut deployments {
             scope.spawn(move || {
