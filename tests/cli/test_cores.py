@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import triune
+from triune import _native
 from triune.cli import main
 from triune.errors import ArgumentError
 from triune.models import DIGITS_INT8
@@ -52,6 +53,74 @@ def test_times_add_up(found: dict[str, OnCores]) -> None:
     assert {each.command for each in split.exchanges} == {t.command for t in split.tasks if t.parts > 1}
 
 
+def test_energy_adds_up(package: Path, found: dict[str, OnCores]) -> None:
+    one = profile(package).energy
+    assert one
+    for mode in MODES:
+        alone = on_cores(package, 1, mode=mode)
+        assert alone.energy == alone.alone_energy == alone.abreast_energy == one
+        shared = found[mode]
+        assert shared.energy
+        assert shared.alone_energy == one
+        # What cores compute is the same; what they move is not less.
+        assert (shared.energy.macs, shared.energy.idle) == (one.macs, 0)
+        assert all(shared.energy.memories[name] >= spent for name, spent in one.memories.items() if name != "l1")
+        tasks = [task.energy for task in shared.tasks if task.energy]
+        assert len(tasks) == len(shared.tasks)
+        assert sum(task.total for task in tasks) == shared.energy.total
+        assert all(task.energy and not task.energy.total for task in shared.tasks if task.what == "launch")
+        assert str(shared.energy) in shared.table()
+
+
+def device_of(tmp_path: Path, *changes: tuple[str, str]) -> Path:
+    """A device file that differs from Metis in some lines."""
+    text = _native.device_begin("mine", "metis")
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    return file
+
+
+def test_cores_draw_for_as_long_as_they_work(tmp_path: Path) -> None:
+    device = device_of(tmp_path, ("static_mw = 0", "static_mw = 100"))
+    package = Path(triune.compile(DIGITS_INT8, target=device, output=tmp_path / "digits"))
+    for mode in MODES:
+        shared = on_cores(package, 4, mode=mode)
+        assert shared.energy
+        assert shared.alone_energy
+        assert shared.abreast_energy
+        # 100 mW are 10⁵ fJ a nanosecond, of each core at work.
+        for energy, cycles in (
+            (shared.energy, shared.interval * shared.cores),
+            (shared.alone_energy, shared.alone),
+            (shared.abreast_energy, shared.abreast),
+        ):
+            assert energy.idle == cycles * 10**8 // shared.clock_mhz
+
+
+def test_the_link_holds_back_what_it_cannot_carry(tmp_path: Path, found: dict[str, OnCores]) -> None:
+    for shared in found.values():
+        assert shared.link
+        assert shared.images_per_second == pytest.approx(shared.clock_mhz * 1e6 / shared.interval)
+        moving = max(shared.link.input, shared.link.output)
+        assert shared.link_busy == pytest.approx(moving * shared.images_per_second * 1e-9)
+        assert shared.link_busy < 1
+        call = shared.link.call + shared.link.input + shared.link.output
+        assert shared.call_microseconds == pytest.approx(shared.microseconds + call / 1000)
+    device = device_of(tmp_path, ("bytes_per_second = 2_570_000_000", "bytes_per_second = 1_000_000"))
+    package = Path(triune.compile(DIGITS_INT8, target=device, output=tmp_path / "digits"))
+    for mode in MODES:
+        slow = on_cores(package, 4, mode=mode)
+        assert slow.link
+        assert slow.link.input > found[mode].link.input  # type: ignore[union-attr]
+        assert slow.interval == found[mode].interval
+        assert slow.images_per_second == pytest.approx(1e9 / slow.link.input)
+        assert slow.link_busy == pytest.approx(1)
+        assert "busy beside the cores, which it holds back" in slow.table()
+
+
 def test_more_cores_are_never_slower(package: Path) -> None:
     for mode in MODES:
         intervals = [on_cores(package, cores, mode=mode).interval for cores in (1, 2, 3, 4)]
@@ -80,8 +149,14 @@ def test_files_and_table(package: Path, tmp_path: Path, capsys: pytest.CaptureFi
             rows = list(csv.DictReader(opened))
         assert [(int(row["core"]), int(row["end"])) for row in rows] == [(t.core, t.end) for t in expected.tasks]
         assert sum(int(row["ddr_read"]) for row in rows) == sum(task.read["ddr"] for task in expected.tasks)
+        assert expected.energy
+        assert sum(int(row["energy_fj"]) for row in rows) == expected.energy.total - expected.energy.idle
         content = json.loads(files["json"].read_text())
         assert (content["schema"], content["interval"]) == ("triune-cores", expected.interval)
+        assert (content["energy"]["macs"], content["link"]["input"]) == (
+            expected.energy.macs,
+            expected.link and expected.link.input,
+        )
         assert len(content["tasks"]) == len(expected.tasks)
         events = json.loads(files["trace"].read_text())["traceEvents"]
         slices = [event for event in events if event["ph"] == "X"]
@@ -140,7 +215,10 @@ def test_explore_over_cores() -> None:
         assert second - first == (4_194_304 - 524_288)
         assert designs[0].images_per_second == pytest.approx(plain[0].images_per_second)
         assert designs[2].images_per_second > designs[0].images_per_second
-    with pytest.raises(ValueError, match="energy is that of one core"):
-        explore(DIGITS_INT8, sweep, device="metis", mode="split", costs=["energy"])
+        # An image on one core costs what it does; cores that share one move more.
+        assert designs[0].joules == pytest.approx(plain[0].joules)
+        assert all(design.joules and design.joules >= plain[0].joules * 0.999 for design in designs)  # type: ignore[operator]
+    front = explore(DIGITS_INT8, sweep, device="metis", mode="split", costs=["energy"]).front
+    assert front
     with pytest.raises(ArgumentError, match="mode: expected side-by-side or pipelined or split"):
         explore(DIGITS_INT8, sweep, device="metis", mode="all")

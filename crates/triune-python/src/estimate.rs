@@ -12,7 +12,12 @@ use triune::internals::{
     },
 };
 
-use crate::{error, list::List, package::Package, timeline::Timeline};
+use crate::{
+    error,
+    list::List,
+    package::Package,
+    timeline::{Timeline, energy},
+};
 
 /// A program whose cost can be asked.
 #[pyclass(frozen, module = "triune._native")]
@@ -89,7 +94,8 @@ impl Estimate {
     /// differs from the program's in `changes`, as in `timeline`. A dict: device, mode, `clock_mhz`, given (cores), cores (at
     /// work), latency, interval, alone, `alone_each` (per command), abreast, all in cycles; `abreast_traffic`
     /// (bytes of an image to and from the first memory), `own_bytes` (of the memories that each core
-    /// has), memories (names), tasks and exchanges, one dict each.
+    /// has), energy, `alone_energy`, `abreast_energy` (dicts as of a timeline, or None), link (nanoseconds of call, inputs and outputs, or
+    /// None), memories (names), tasks and exchanges, one dict each.
     ///
     /// Raises `ArgumentError` if there is no such mode, the device has fewer cores, or the program waits for the host; as `timeline`.
     #[pyo3(signature = (changes, *, mode, cores=None, clock_mhz=None))]
@@ -130,6 +136,7 @@ fn shared<'py>(py: Python<'py>, found: &Shared) -> PyResult<Bound<'py, PyDict>> 
         row.set_item("end", task.span.end)?;
         row.set_item("read", &task.read[..memories])?;
         row.set_item("written", &task.written[..memories])?;
+        row.set_item("energy", found.energy.map(|_| energy(py, &task.energy, memories)).transpose()?)?;
         Ok(row)
     };
     let exchange = |each: &Exchange| {
@@ -154,6 +161,14 @@ fn shared<'py>(py: Python<'py>, found: &Shared) -> PyResult<Bound<'py, PyDict>> 
     all.set_item("alone_each", &found.alone_each)?;
     all.set_item("abreast", found.abreast)?;
     all.set_item("abreast_traffic", found.abreast_traffic)?;
+    for (name, each) in [
+        ("energy", found.energy),
+        ("alone_energy", found.alone_energy),
+        ("abreast_energy", found.abreast_energy),
+    ] {
+        all.set_item(name, each.map(|each| energy(py, &each, memories)).transpose()?)?;
+    }
+    all.set_item("link", found.link)?;
     let own = found.spec.memory.iter().filter(|memory| memory.per_core);
     all.set_item("own_bytes", own.map(MemorySpec::usable_bytes).sum::<u64>())?;
     all.set_item("memories", found.spec.memory.iter().map(|memory| &*memory.name).collect::<Vec<_>>())?;

@@ -24,7 +24,7 @@ pub(crate) struct Timeline {
 type Cycles = (u64, u64);
 
 /// Femtojoules, by what they go to; those of memories in the order of the device's.
-fn energy<'py>(py: Python<'py>, energy: &Energy, memories: usize) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn energy<'py>(py: Python<'py>, energy: &Energy, memories: usize) -> PyResult<Bound<'py, PyDict>> {
     let row = PyDict::new(py);
     row.set_item("macs", energy.macs)?;
     row.set_item("elements", energy.elements)?;

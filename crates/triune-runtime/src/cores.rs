@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use triune_device::{
     Command, DeviceSpec, TimingOptions,
-    timing::{MemoryBytes, Span, Timeline},
+    timing::{CommandTime, Energy, MemoryBytes, Span, Timeline},
 };
 
-use crate::{Error, Estimate, Place, PlanOptions, Policy, Program};
+use crate::{Error, Estimate, Place, PlanOptions, Policy, Program, deploy::over_link};
 
 pub use triune_compiler::parts::Axis;
 
@@ -84,6 +84,16 @@ pub struct Task {
     pub read: MemoryBytes,
     /// Bytes written to each.
     pub written: MemoryBytes,
+    /// What it costs in energy, but for what the core draws whatever it does; nothing if the device's description does not say.
+    pub energy: Energy,
+}
+
+impl Task {
+    /// A core being started.
+    fn launch(core: u32, command: u32, span: Span) -> Self {
+        let [read, written] = Default::default();
+        Self { core, kind: Kind::Launch, command, part: None, span, read, written, energy: Energy::default() }
+    }
 }
 
 /// What two pipeline stages, or the parts of commands, move because there are several cores.
@@ -128,6 +138,16 @@ pub struct Shared {
     pub abreast: u64,
     /// Bytes that such an image moves to and from the device's first memory.
     pub abreast_traffic: u64,
+    /// What one image costs in energy, and what each core at work draws from one result to the next; none if the device's description
+    /// does not say.
+    pub energy: Option<Energy>,
+    /// The same of an image on one core.
+    pub alone_energy: Option<Energy>,
+    /// The same of an image beside an image on each of the others that there are.
+    pub abreast_energy: Option<Energy>,
+    /// What an image needs besides, in nanoseconds: the host's part of its call, its inputs on the host link, its outputs; none without a link.
+    /// Both directions work beside the cores.
+    pub link: Option<[u64; 3]>,
     /// What cores do for one image, in the order of its commands.
     pub tasks: Vec<Task>,
     /// What goes from core to core.
@@ -187,8 +207,20 @@ impl Shared {
             alone_each: durations(&alone),
             abreast: abreast.total_cycles,
             abreast_traffic: traffic,
+            energy: best.all_energy(),
+            alone_energy: about.spec.energy_of_all(&alone),
+            abreast_energy: about.spec.energy_of_all(&abreast),
+            link: over_link(&about.spec, program, program.batch),
             ..best
         })
+    }
+
+    /// What one image costs: its tasks, and all cores at work for as long as it is until the next.
+    fn all_energy(&self) -> Option<Energy> {
+        let cycles = self.interval.saturating_mul(self.cores.into());
+        let idle = self.spec.idle_energy(cycles, self.clock_mhz)?;
+        let spent = self.tasks.iter().fold(Energy::default(), |sum, task| sum.plus(&task.energy));
+        Some(Energy { idle, ..spent })
     }
 
     /// Cycles per image that each core at work is busy.
@@ -250,6 +282,12 @@ impl About {
         self.spec.memory.iter().any(|own| own.name == memory && own.per_core)
     }
 
+    /// What a command of a timeline costs in energy, but for what a core draws whatever it does.
+    fn energy(&self, timeline: &Timeline, time: &CommandTime) -> Energy {
+        let energy = self.spec.energy_of(timeline, std::slice::from_ref(time));
+        Energy { idle: 0, ..energy.unwrap_or_default() }
+    }
+
     /// The result, but for what all modes have alike.
     fn shared(&self, mode: Mode, cores: u32, estimate: &Estimate, clock_mhz: u32) -> Shared {
         Shared {
@@ -265,6 +303,10 @@ impl About {
             alone_each: Vec::new(),
             abreast: 0,
             abreast_traffic: 0,
+            energy: None,
+            alone_energy: None,
+            abreast_energy: None,
+            link: None,
             tasks: Vec::new(),
             exchanges: Vec::new(),
             commands: Vec::new(),

@@ -20,7 +20,7 @@ use triune_tensor::memory::filled;
 use crate::{
     Error, Program, TensorIo,
     between::{BetweenPart, Kept, keep_until_read},
-    clock::{Demand, DeviceClock, Meter, Realtime},
+    clock::{Demand, DeviceClock, MemoryUse, Meter, Realtime},
 };
 
 /// A simulated device: its description, its memory, and the programs whose constants lie in it.
@@ -320,7 +320,7 @@ impl Deployment {
             None
         } else {
             let busy = busier(device, program, &places, &images, &timeline, &circumstances)?;
-            let demand = demand(&device.spec, program, cores(options, program.batch), &busy);
+            let demand = demand(&device.spec, program, cores(options, program.batch), &busy, &timeline);
             Some(Meter::new(&device.clock, program.batch as u32, demand, options.lag, options.realtime)?)
         };
         let (device, program) = (Arc::clone(device), Arc::clone(program));
@@ -577,19 +577,35 @@ fn busier(
         .collect()
 }
 
-/// What a run asks of cores and link.
-pub(crate) fn demand(spec: &DeviceSpec, program: &Program, cores: u64, busy: &[u64]) -> Demand {
-    let bytes = |tensors: &[TensorIo]| tensors.iter().map(|io| io.bytes() as u64).sum::<u64>();
-    let [call, input, output] = spec.link.map_or([0; 3], |link| {
-        let moving = |bytes: u64| {
-            let nanos =
-                (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(link.bytes_per_second.max(1)));
-            u64::try_from(nanos).unwrap_or(u64::MAX)
-        };
-        let calls = link.call_ns.saturating_mul(1 + program.waits.len() as u64);
-        [calls, moving(bytes(&program.inputs)), moving(bytes(&program.outputs))]
+/// Nanoseconds of the host's part of a call, and of the host link for inputs and for outputs, these of one of `parts` equal parts of the
+/// batch; none without a link.
+pub(crate) fn over_link(spec: &DeviceSpec, program: &Program, parts: usize) -> Option<[u64; 3]> {
+    let link = spec.link?;
+    let moving = |tensors: &[TensorIo]| {
+        let bytes = tensors.iter().map(|io| (io.bytes() / parts.max(1)) as u128).sum::<u128>();
+        let nanos = (bytes * 1_000_000_000).div_ceil(u128::from(link.bytes_per_second.max(1)));
+        u64::try_from(nanos).unwrap_or(u64::MAX)
+    };
+    let calls = link.call_ns.saturating_mul(1 + program.waits.len() as u64);
+    Some([calls, moving(&program.inputs), moving(&program.outputs)])
+}
+
+/// What a run asks of cores, memories and link. `own` is its timeline with nothing else at work, `busy` what it takes in nanoseconds while
+/// 1, 2, … cores are.
+pub(crate) fn demand(
+    spec: &DeviceSpec,
+    program: &Program,
+    cores: u64,
+    busy: &[u64],
+    own: &Timeline,
+) -> Demand {
+    let [call, input, output] = over_link(spec, program, 1).unwrap_or_default();
+    let memories = spec.memory.iter().zip(own.port_cycles(spec));
+    let memories = memories.map(|(memory, cycles)| {
+        let cycles = if memory.per_core { 0 } else { cycles };
+        MemoryUse::new(memory.ports, cycles, own.total_cycles)
     });
-    Demand::new(cores, busy, call, input, output)
+    Demand::new(cores, busy, &memories.collect::<Vec<_>>(), call, [input, output])
 }
 
 /// Runs one task per image: inline when there is one, so that the kernels can use the pool themselves.

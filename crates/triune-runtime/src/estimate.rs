@@ -102,6 +102,7 @@ impl Estimate {
             busy.push(timeline.nanos_up(timeline.total_cycles));
             own.get_or_insert(timeline);
         }
-        Ok(demand(spec, &self.program, cores, &busy))
+        let own = own.ok_or_else(|| Error::internal("a device without cores"))?;
+        Ok(demand(spec, &self.program, cores, &busy, &own))
     }
 }

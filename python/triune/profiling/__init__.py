@@ -10,7 +10,7 @@ and computes no time itself: cycles come from the core's timeline.
 from __future__ import annotations
 
 from triune.profiling._compose import Composition, InstanceTimes, Run, Workload, activity, compose
-from triune.profiling._cores import CoreTask, Exchange, OnCores, on_cores
+from triune.profiling._cores import CoreTask, Exchange, HostLink, OnCores, on_cores
 from triune.profiling._energy import Energy
 from triune.profiling._explore import Design, Exploration, explore
 from triune.profiling._model import (
@@ -34,6 +34,7 @@ __all__ = [
     "Exchange",
     "Exploration",
     "FeatureMap",
+    "HostLink",
     "InstanceTimes",
     "Memory",
     "OnCores",

@@ -16,11 +16,12 @@ from typing import Any
 from triune import _native
 from triune._files import write_text
 from triune.errors import ArgumentError
+from triune.profiling._energy import Energy, of_row, scaled
 from triune.profiling._table import LEAST_WIDTH, shorten, size, write_rows
 from triune.profiling._timeline import check_clock
 from triune.profiling._trace import PROCESS, Event, names, write_events
 
-__all__ = ["MODES", "CoreTask", "Exchange", "OnCores", "on_cores"]
+__all__ = ["MODES", "CoreTask", "Exchange", "HostLink", "OnCores", "on_cores"]
 
 MODES = ("pipelined", "split")
 """How cores can work on images together."""
@@ -54,6 +55,20 @@ class CoreTask:
     """Bytes read from each memory."""
     written: dict[str, int]
     """Bytes written to each."""
+    energy: Energy | None
+    """What it costs in energy, but for what the core draws whatever it does; None where the device's description has none."""
+
+
+@dataclass(frozen=True)
+class HostLink:
+    """What an image needs of the host and of the link to it, in nanoseconds. Both directions work beside the cores."""
+
+    call: int
+    """The host's part of a call, before the inputs move."""
+    input: int
+    """Inputs on the link."""
+    output: int
+    """Outputs on the link."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +115,15 @@ class OnCores:
     """Cycles of an image on one core beside an image on each of the others (a batch)."""
     alone_each: tuple[int, ...]
     """Of `alone`, those of each command."""
+    energy: Energy | None
+    """What one image costs in energy on the device, with what each core at work draws from one result to the next; None where the
+    device's description has none."""
+    alone_energy: Energy | None
+    """The same of an image on one core."""
+    abreast_energy: Energy | None
+    """The same of an image on one core beside an image on each of the others."""
+    link: HostLink | None
+    """The way to the host; None where the device's description has none."""
     tasks: tuple[CoreTask, ...]
     """What cores do for one image, in the order of its commands."""
     exchanges: tuple[Exchange, ...]
@@ -107,17 +131,37 @@ class OnCores:
 
     @property
     def images_per_second(self) -> float:
-        """Of images that follow each other."""
-        return self.clock_mhz * 1e6 / self.interval
+        """Of images that follow each other: as fast as the cores, or as the host link where that is slower."""
+        return self._rate(1, self.interval)
 
     @property
     def microseconds(self) -> float:
-        """`latency` in µs."""
+        """`latency` in µs: of the cores alone."""
         return self.latency / self.clock_mhz
 
     @property
+    def call_microseconds(self) -> float:
+        """From an image's call to its result with the host in µs: the host's part of the call, inputs, cores, outputs."""
+        link = self.link or HostLink(0, 0, 0)
+        return self.microseconds + (link.call + link.input + link.output) / 1000
+
+    @property
+    def link_busy(self) -> float:
+        """Part of the time that the busier direction of the host link moves something, while images follow each other, 0 to 1."""
+        return self._moving * self.images_per_second * 1e-9
+
+    @property
+    def _moving(self) -> int:
+        """Nanoseconds of an image on the link's busier direction."""
+        return max(self.link.input, self.link.output) if self.link else 0
+
+    def _rate(self, images: int, cycles: int) -> float:
+        """Images per second of cores that give `images` in so many cycles, as far as the link keeps up."""
+        return 1e9 / max(cycles * 1e3 / self.clock_mhz / images, self._moving)
+
+    @property
     def core_busy(self) -> tuple[float, ...]:
-        """Part of the time that each core at work is busy, while images follow each other, 0 to 1."""
+        """Part of the time that each core at work is busy, while images follow each other as fast as the cores can, 0 to 1."""
         busy = [0] * self.cores
         for task in self.tasks:
             busy[task.core] += task.end - task.start
@@ -151,7 +195,7 @@ class OnCores:
 
         Raises `triune.errors.FileError` if the file cannot be written.
         """
-        sums = {name: getattr(self, name) for name in ("images_per_second", "microseconds", "core_busy", "balance")}
+        sums = {name: getattr(self, name) for name in SUMS}
         content = {"schema": "triune-cores", "schema_version": 1, **asdict(self), **sums}
         write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
@@ -165,6 +209,7 @@ class OnCores:
         write_events(Path(path), about, [*tracks, *_slices(self)])
 
 
+SUMS = ("images_per_second", "microseconds", "call_microseconds", "core_busy", "link_busy", "balance")
 STAGE_HEAD = ("core", "operators", "commands", "µs", "busy", "shared", "copied")
 OPERATOR_HEAD = ("kind", "operator", "split", "µs", "one core", "maps again", "weights again")
 
@@ -220,7 +265,7 @@ def _totals(found: OnCores) -> list[str]:
         return f"{cycles / found.clock_mhz:,.1f} µs"
 
     def rate(images: int, cycles: int) -> str:
-        return f"{images * found.clock_mhz * 1e6 / cycles:,.1f} images/s"
+        return f"{found._rate(images, cycles):,.1f} images/s"
 
     cores = f"{found.cores} of {found.given} cores" if found.cores < found.given else f"{found.cores} cores"
     cores = "1 core" if found.given == 1 else cores
@@ -232,6 +277,19 @@ def _totals(found: OnCores) -> list[str]:
         f"balance      {found.balance:.1%}: cores busy "
         + ", ".join(f"{core}: {share:.1%}" for core, share in enumerate(found.core_busy)),
     ]
+    if found.energy and found.alone_energy and found.abreast_energy:
+        watts = scaled(round(found.energy.total * found.images_per_second), "W")
+        lines.append(
+            f"energy       {found.energy} an image on the device, {watts} while it runs; one core {found.alone_energy}, "
+            f"side by side {found.abreast_energy}"
+        )
+    if found.link:
+        call, moved, back = (nanos / 1000 for nanos in (found.link.call, found.link.input, found.link.output))
+        held = ", which it holds back" if found.link_busy > 0.9999 else ""
+        lines.append(
+            f"link         {moved:,.1f} µs in, {back:,.1f} µs out an image, {found.link_busy:.1%} busy beside the cores{held}; "
+            f"{found.call_microseconds:,.1f} µs from call to result, {call:,.1f} of them the call"
+        )
     if found.cores < found.given:
         better = "throughput" if found.mode == "pipelined" else "latency"
         lines.append(f"idle         {found.given - found.cores}: no {better} would be gained with them")
@@ -240,8 +298,11 @@ def _totals(found: OnCores) -> list[str]:
 
 def _flat(task: CoreTask) -> dict[str, Any]:
     row = asdict(task)
+    del row["energy"]
     for side in ("read", "written"):
         row |= {f"{memory}_{side}": count for memory, count in row.pop(side).items()}
+    if task.energy:
+        row["energy_fj"] = task.energy.total
     return row
 
 
@@ -321,7 +382,8 @@ def on_cores(
         found.pop(name)
 
     def task(row: dict[str, Any]) -> CoreTask:
-        return CoreTask(**row | {side: dict(zip(memories, row[side], strict=True)) for side in ("read", "written")})
+        sides = {side: dict(zip(memories, row[side], strict=True)) for side in ("read", "written")}
+        return CoreTask(**row | sides | {"energy": of_row(row["energy"], memories)})
 
     return OnCores(
         name=file.resolve().parent.name,
@@ -330,5 +392,7 @@ def on_cores(
             "tasks": tuple(map(task, found["tasks"])),
             "exchanges": tuple(Exchange(**row) for row in found["exchanges"]),
             "alone_each": tuple(found["alone_each"]),
+            "link": HostLink(*found["link"]) if found["link"] else None,
+            **{name: of_row(found[name], memories) for name in ("energy", "alone_energy", "abreast_energy")},
         },
     )

@@ -297,8 +297,6 @@ def explore(
         _cores.check_mode(mode, MODES)
         if batch not in (None, 1):
             raise ValueError("batch: with a mode, the cores of each design say how many images there are")
-        if "energy" in costs:
-            raise ValueError("costs: energy is that of one core; leave it out, or the mode")
     if not 0 <= margin < 1:
         raise ValueError(f"margin: expected a part of the throughput from 0 to below 1, got {margin}")
     if path.is_dir() or path.name == "model.json":
@@ -371,6 +369,7 @@ def _of_all_cores(estimate: _native.Estimate, design: Design, mode: str, ideal: 
     cores: int = found["given"]
     at_work, images = (cores, cores) if side_by_side else (found["cores"], 1)
     interval = found["abreast"] if side_by_side else found["interval"]
+    spent = of_row(found["abreast_energy" if side_by_side else "energy"], found["memories"])
     return replace(
         design,
         cycles=found["abreast"] if side_by_side else found["latency"],
@@ -381,7 +380,7 @@ def _of_all_cores(estimate: _native.Estimate, design: Design, mode: str, ideal: 
         traffic_bytes=found["abreast_traffic"]
         if side_by_side
         else sum(task["read"][0] + task["written"][0] for task in found["tasks"]),
-        joules=None,
+        joules=None if spent is None else spent.joules,
         cores=cores,
         cores_at_work=at_work,
     )

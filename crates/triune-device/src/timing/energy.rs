@@ -74,9 +74,14 @@ impl DeviceSpec {
         Some(commands.iter().map(one).fold(Energy::default(), |sum, each| sum.plus(&each)))
     }
 
+    /// Femtojoules that a core draws in so many cycles whatever it does; none if the description has no energy.
+    pub fn idle_energy(&self, cycles: u64, clock_mhz: u32) -> Option<u64> {
+        Some(drawn(self.energy?.static_mw, cycles, clock_mhz))
+    }
+
     /// What a whole timeline costs, with what the core draws between its commands; none if the description has no energy.
     pub fn energy_of_all(&self, timeline: &Timeline) -> Option<Energy> {
-        let idle = drawn(self.energy?.static_mw, timeline.total_cycles, timeline.clock_mhz);
+        let idle = self.idle_energy(timeline.total_cycles, timeline.clock_mhz)?;
         Some(Energy { idle, ..self.energy_of(timeline, &timeline.commands)? })
     }
 }

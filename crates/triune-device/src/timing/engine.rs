@@ -120,7 +120,7 @@ impl Engine {
 }
 
 /// The queues while they work on one command.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Queues<'a> {
     engine: &'a Engine,
     /// When each port is free.
@@ -153,6 +153,38 @@ impl<'a> Queues<'a> {
             loads: 0,
             tiles: 0,
         }
+    }
+
+    /// Tiles under way.
+    pub(super) const fn depth(&self) -> u64 {
+        self.depth as u64
+    }
+
+    /// By how many cycles everything is later than in `before`, but for the ports that `moved` leaves alone; `None` if not by the same.
+    pub(super) fn later_than(&self, before: &Self, moved: &MemoryBytes) -> Option<u64> {
+        let later = self.execute_free.checked_sub(before.execute_free)?;
+        let by = |now: u64, then: u64| now.checked_sub(then) == Some(later);
+        let slots = |now: &[u64], then: &[u64]| {
+            now.iter().zip(then).take(self.depth).all(|(&now, &then)| by(now, then))
+        };
+        let same = by(self.load_free, before.load_free)
+            && by(self.store_free, before.store_free)
+            && slots(&self.executed, &before.executed)
+            && slots(&self.stored, &before.stored)
+            && (0..self.engine.count).all(|at| moved[at] == 0 || by(self.free[at], before.free[at]));
+        same.then_some(later)
+    }
+
+    /// The same later, but for the ports that `moved` leaves alone; `None` beyond what can be counted.
+    pub(super) fn later(&self, cycles: u64, moved: &MemoryBytes) -> Option<Self> {
+        let mut queues = self.clone();
+        let used = queues.free.iter_mut().zip(moved).filter(|(_, moved)| **moved > 0).map(|(free, _)| free);
+        let slots = queues.executed.iter_mut().chain(&mut queues.stored).chain(used);
+        let all = slots.chain([&mut queues.load_free, &mut queues.execute_free, &mut queues.store_free]);
+        for cycle in all {
+            *cycle = cycle.checked_add(cycles)?;
+        }
+        Some(queues)
     }
 
     /// Whether a tile's load can be issued before the tile before it has been computed.

@@ -1,6 +1,7 @@
 //! What a timeline says: totals, utilization, what bounds a command.
 
-use super::{CommandTime, Timeline};
+use super::{CommandTime, MemoryBytes, Timeline, engine::Engine};
+use crate::spec::DeviceSpec;
 
 /// What a command's time goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -124,5 +125,20 @@ impl Timeline {
             })
         };
         (0..self.memories.len()).map(sum).collect()
+    }
+
+    /// Cycles that the program's traffic keeps one port of each memory busy when no other core is at work, in the order of the
+    /// description's memories: 0 for those without a bandwidth. `spec` is the device that the timeline is of.
+    pub fn port_cycles(&self, spec: &DeviceSpec) -> MemoryBytes {
+        let engine = Engine::new(spec, self.clock_mhz, 1);
+        let mut cycles = MemoryBytes::default();
+        for command in &self.commands {
+            for (memory, sum) in cycles.iter_mut().enumerate() {
+                for bytes in [command.bytes_read[memory], command.bytes_written[memory]] {
+                    *sum = sum.saturating_add(engine.at_least(memory, bytes).map_or(0, |(cycles, _)| cycles));
+                }
+            }
+        }
+        cycles
     }
 }

@@ -96,6 +96,12 @@ impl Split {
         std::array::from_fn(|memory| self.least[memory] + u64::from(at < self.more[memory]))
     }
 
+    /// How many parts from `at` on are as large as it.
+    fn alike(&self, at: u64) -> u64 {
+        let ahead = self.more.iter().filter(|&&more| more > at).map(|&more| more - at);
+        ahead.min().unwrap_or(u64::MAX)
+    }
+
     /// The first `count` parts together.
     fn first(&self, count: u64) -> MemoryBytes {
         std::array::from_fn(|memory| self.least[memory] * count + count.min(self.more[memory]))
@@ -143,13 +149,27 @@ impl Banding<'_> {
         if self.bands == 1 {
             return self.map;
         }
-        let from = self.least * at + at.min(self.more);
-        let read = self.cut.rows_read(from, from + self.least + u64::from(at < self.more));
+        let (from, height) = self.rows(at);
+        let read = self.cut.rows_read(from, from + height);
         std::array::from_fn(|memory| self.row[memory].saturating_mul(read).min(self.map[memory]))
+    }
+
+    /// The first row of results of band `at`, and how many it has.
+    fn rows(&self, at: u64) -> (u64, u64) {
+        (self.least * at + at.min(self.more), self.least + u64::from(at < self.more))
+    }
+
+    /// How many bands from `at` on read as much as it: they are as high, and no window of theirs reaches beyond the map.
+    fn alike(&self, at: u64) -> u64 {
+        let as_high = if at < self.more { self.more } else { self.bands } - at;
+        let (from, height) = self.rows(at);
+        let until = self.cut.alike_until(from);
+        ((until - from) / height.max(1)).clamp(1, as_high)
     }
 }
 
 /// What one tile loads, computes and stores.
+#[derive(Clone, Copy)]
 pub(super) struct Step {
     pub(super) weights: MemoryBytes,
     pub(super) data: MemoryBytes,
@@ -208,79 +228,130 @@ impl Demand {
         Banding { cut, bands, least: cut.rows / bands, more: cut.rows % bands, row, map: self.map }
     }
 
-    /// Calls `each` for every tile in turn, while it gives true.
-    pub(super) fn steps(&self, tiling: &Tiling, mut each: impl FnMut(&Step) -> bool) {
-        let tiles = tiling.tiles();
-        let beside = Split::new(&self.beside, tiling.results());
-        let stores = Split::new(&self.stores, tiling.results());
-        let weights = Split::new(&self.weights, tiling.pieces());
-        let (bands, kept) = (u64::from(tiling.bands), u64::from(tiling.kept));
-        let (least, more) = (self.cycles / tiles, self.cycles % tiles);
-        let cycles = |at: u64| least + u64::from(at < more);
-        let Some(cut) = self.cut.as_ref().filter(|_| tiling.order != Order::Even) else {
-            let (weights, map) = (Split::new(&self.weights, tiles), Split::new(&self.map, tiles));
-            for at in 0..tiles {
-                let step = Step {
-                    weights: weights.part(at),
-                    data: plus(&map.part(at), &beside.part(at)),
-                    stores: stores.part(at),
-                    cycles: cycles(at),
-                };
-                if !each(&step) {
-                    return;
-                }
-            }
-            return;
-        };
-        let (chunks, pieces, panels) = (u64::from(tiling.chunks), tiling.pieces(), u64::from(tiling.panels));
-        let banding = self.banding(cut, bands);
+    /// Calls `each` for every tile in turn, with how many from it on are alike, it included. What that gives is how many of them are
+    /// done; after 0 there are no more.
+    pub(super) fn steps(&self, tiling: &Tiling, mut each: impl FnMut(&Step, u64) -> u64) {
+        let tiles = Tiles::new(self, tiling);
         let mut at = 0;
-        if tiling.order == Order::Bands {
-            for band in 0..bands {
-                let map = Split::new(&banding.band(band), chunks);
-                for piece in 0..pieces {
-                    let mut step =
-                        Step { weights: NOTHING, data: NOTHING, stores: NOTHING, cycles: cycles(at) };
-                    if band == 0 || piece >= kept {
-                        step.weights = weights.part(piece);
-                    }
-                    if piece < chunks {
-                        step.data = map.part(piece);
-                    }
-                    if (piece + 1).is_multiple_of(chunks) {
-                        let result = band * panels + piece / chunks;
-                        step.data = plus(&step.data, &beside.part(result));
-                        step.stores = stores.part(result);
-                    }
-                    if !each(&step) {
-                        return;
-                    }
-                    at += 1;
-                }
-            }
-        } else {
-            for panel in 0..panels {
-                for band in 0..bands {
-                    let mut step = Step {
-                        weights: NOTHING,
-                        data: beside.part(at),
-                        stores: stores.part(at),
-                        cycles: cycles(at),
-                    };
-                    if band == 0 {
-                        step.weights = weights.part(panel);
-                    }
-                    // A single band stays for all panels.
-                    if panel == 0 || (band >= kept && bands > 1) {
-                        step.data = plus(&step.data, &banding.band(band));
-                    }
-                    if !each(&step) {
-                        return;
-                    }
-                    at += 1;
-                }
+        while at < tiles.count {
+            let (step, alike) = tiles.at(at);
+            match each(&step, alike.min(tiles.count - at)) {
+                0 => return,
+                done => at += done,
             }
         }
+    }
+}
+
+/// The tiles of a command that is cut in one way.
+struct Tiles<'a> {
+    count: u64,
+    order: Order,
+    banding: Option<Banding<'a>>,
+    chunks: u64,
+    /// Turns of the inner loop.
+    inner: u64,
+    kept: u64,
+    weights: Split,
+    /// The map, where it is cut evenly.
+    map: Split,
+    beside: Split,
+    stores: Split,
+    /// Cycles of a tile, and the first ones that have one more.
+    cycles: [u64; 2],
+}
+
+impl<'a> Tiles<'a> {
+    fn new(demand: &'a Demand, tiling: &Tiling) -> Self {
+        let (count, results) = (tiling.tiles(), tiling.results());
+        let cut = demand.cut.as_ref().filter(|_| tiling.order != Order::Even);
+        Self {
+            count,
+            order: if cut.is_some() { tiling.order } else { Order::Even },
+            banding: cut.map(|cut| demand.banding(cut, tiling.bands.into())),
+            chunks: tiling.chunks.into(),
+            inner: if tiling.order == Order::Bands { tiling.pieces() } else { tiling.bands.into() },
+            kept: tiling.kept.into(),
+            weights: Split::new(&demand.weights, if cut.is_some() { tiling.pieces() } else { count }),
+            map: Split::new(&demand.map, count),
+            beside: Split::new(&demand.beside, results),
+            stores: Split::new(&demand.stores, results),
+            cycles: [demand.cycles / count, demand.cycles % count],
+        }
+    }
+
+    /// Tile `at`, and how many tiles from it on are alike.
+    fn at(&self, at: u64) -> (Step, u64) {
+        let [cycles, more] = self.cycles;
+        let (cycles, alike) = if at < more { (cycles + 1, more - at) } else { (cycles, u64::MAX) };
+        let step = Step { weights: NOTHING, data: NOTHING, stores: NOTHING, cycles };
+        match (self.order, &self.banding) {
+            (Order::Bands, Some(banding)) => self.in_bands(at, banding, step, alike),
+            (Order::Panels, Some(banding)) => self.in_panels(at, banding, step, alike),
+            _ => self.even(at, step, alike),
+        }
+    }
+
+    fn even(&self, at: u64, step: Step, alike: u64) -> (Step, u64) {
+        let all = [&self.weights, &self.map, &self.beside, &self.stores];
+        let alike = all.iter().fold(alike, |least, split| least.min(split.alike(at)));
+        let data = plus(&self.map.part(at), &self.beside.part(at));
+        (Step { weights: self.weights.part(at), data, stores: self.stores.part(at), ..step }, alike)
+    }
+
+    /// Bands outside, pieces of weights inside.
+    fn in_bands(&self, at: u64, banding: &Banding<'_>, mut step: Step, mut alike: u64) -> (Step, u64) {
+        let (band, piece) = (at / self.inner, at % self.inner);
+        // With one piece a band, tiles are bands; else those of a band are alike, but for the first ones, which load it.
+        let single = self.inner == 1;
+        alike = alike.min(match (single, piece < self.chunks || self.chunks > 1) {
+            (true, _) if band == 0 && self.kept > 0 => 1,
+            (true, _) => banding.alike(band),
+            (false, true) => 1,
+            (false, false) => self.inner - piece,
+        });
+        if band == 0 || piece >= self.kept {
+            step.weights = self.weights.part(piece);
+            alike = alike.min(if single { u64::MAX } else { self.weights.alike(piece) });
+        } else {
+            alike = alike.min(if single { u64::MAX } else { self.kept - piece });
+        }
+        if piece < self.chunks {
+            step.data = Split::new(&banding.band(band), self.chunks).part(piece);
+        }
+        if (piece + 1).is_multiple_of(self.chunks) {
+            let result = (band * self.inner + piece) / self.chunks;
+            step.data = plus(&step.data, &self.beside.part(result));
+            step.stores = self.stores.part(result);
+            alike = alike.min(self.beside.alike(result)).min(self.stores.alike(result));
+        }
+        (step, alike)
+    }
+
+    /// Panels of weights outside, bands inside.
+    fn in_panels(&self, at: u64, banding: &Banding<'_>, mut step: Step, mut alike: u64) -> (Step, u64) {
+        let (panel, band) = (at / self.inner, at % self.inner);
+        step.data = self.beside.part(at);
+        step.stores = self.stores.part(at);
+        alike = alike.min(self.beside.alike(at)).min(self.stores.alike(at));
+        // With a single band tiles are panels; it stays for all of them.
+        let single = self.inner == 1;
+        alike = alike.min(match (single, band) {
+            (true, _) if panel == 0 => 1,
+            (true, _) => self.weights.alike(panel),
+            (false, 0) => 1,
+            (false, _) => self.inner - band,
+        });
+        if band == 0 {
+            step.weights = self.weights.part(panel);
+        }
+        if panel == 0 || (band >= self.kept && !single) {
+            step.data = plus(&step.data, &banding.band(band));
+            alike = alike.min(if single { u64::MAX } else { banding.alike(band) });
+        } else if !single {
+            alike = alike.min(self.kept - band);
+        }
+        (step, alike)
     }
 }
 
@@ -312,21 +383,22 @@ impl Demand {
         let mut found = Bands { count, largest: NOTHING, head: NOTHING, first: [NOTHING; 5] };
         let (mut sum, banding) = (NOTHING, self.banding(cut, count));
         found.head = banding.band(0);
-        for at in 0..count {
-            for (quarter, first) in found.first.iter_mut().take(4).enumerate() {
-                if quarters(count, quarter as u64) == at {
-                    *first = sum;
+        let mut at = 0;
+        while at < count {
+            let (bytes, alike) = (banding.band(at), banding.alike(at));
+            let first = |bands: u64| -> MemoryBytes {
+                std::array::from_fn(|memory| sum[memory].saturating_add(bytes[memory].saturating_mul(bands)))
+            };
+            // Quarters of few bands can be all of them.
+            for (quarter, part) in found.first.iter_mut().enumerate() {
+                let end = quarters(count, quarter as u64);
+                if (at + 1..=at + alike).contains(&end) {
+                    *part = first(end - at);
                 }
             }
-            let bytes = banding.band(at);
-            sum = plus(&sum, &bytes);
+            sum = first(alike);
             found.largest = std::array::from_fn(|memory| found.largest[memory].max(bytes[memory]));
-        }
-        // Quarters of few bands can be all of them.
-        for quarter in 0..=4 {
-            if quarters(count, quarter) == count {
-                found.first[quarter as usize] = sum;
-            }
+            at += alike;
         }
         found
     }

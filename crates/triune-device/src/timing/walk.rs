@@ -126,7 +126,7 @@ impl Walk {
             return None;
         }
         let mut tiles = Vec::with_capacity(usize::try_from(time.tiling.tiles()).ok()?);
-        let spent = run_each(&self.engine, demand, &time.tiling, u64::MAX, |tile| tiles.push(tile));
+        let spent = run_each(&self.engine, demand, &time.tiling, |tile| tiles.push(tile));
         // Stages that are appended are delayed together, so a command begins where its end says.
         let from = time.end.checked_sub(spent.end)?;
         if (spent.load, spent.store, spent.stall) != (time.load, time.store, time.stall) {

@@ -120,6 +120,17 @@ impl Cut {
         }
     }
 
+    /// That of a convolution of 8-bit integers.
+    #[cfg(test)]
+    pub(super) fn of_window(
+        spec: &DeviceSpec,
+        input: &FeatureMap,
+        output: &FeatureMap,
+        window: &Window,
+    ) -> Self {
+        Self::convolution(Width::on(spec, &TimingOptions::default()), input, output, window)
+    }
+
     /// A product of two operands, of which the second one takes the place of weights; those of a batch are cut evenly.
     fn product([batch, m, n, k]: [u32; 4]) -> Option<Self> {
         (batch == 1).then(|| Self {
@@ -147,6 +158,18 @@ impl Cut {
     /// Rows of the input.
     pub(super) fn rows_in(&self) -> u64 {
         self.reach.map_or(self.rows, |reach| reach.images.saturating_mul(reach.rows_in)).max(1)
+    }
+
+    /// Behind the rows of results, from `from` on, of which equally many need equally many rows of the input; `from` if there are none.
+    pub(super) fn alike_until(&self, from: u64) -> u64 {
+        let Some(reach) = &self.reach else { return u64::MAX };
+        let inside = from >= reach.within[0] && from.saturating_mul(reach.stride) >= reach.pad;
+        // Windows of several images' edges differ.
+        if reach.images != 1 || !inside {
+            return from;
+        }
+        let last = (reach.rows_in + reach.pad).checked_sub(reach.extent).map(|rows| rows / reach.stride);
+        last.map_or(from, |last| reach.within[1].min(last + 1)).max(from)
     }
 
     /// Rows of the input that rows `from..to` of results need.

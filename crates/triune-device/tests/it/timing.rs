@@ -621,6 +621,21 @@ proptest! {
                 memory.bytes_per_cycle = memory.bytes_per_cycle.map(|[bytes, cycles]| [bytes * (1 + step as u32), cycles]);
                 memory.bytes_per_second = memory.bytes_per_second.map(|bytes| bytes * (1 + step));
             }, &commands)),
+            ("smaller bursts", on_devices(|spec, step| {
+                for memory in &mut spec.memory {
+                    memory.burst_bytes = 4096 >> (2 * step);
+                }
+            }, &commands)),
+            ("longer rows", on_devices(|spec, step| {
+                for memory in &mut spec.memory {
+                    (memory.burst_bytes, memory.row_bytes, memory.row_ns) = (64, Some(256 << (2 * step)), 45);
+                }
+            }, &commands)),
+            ("rows opened sooner", on_devices(|spec, step| {
+                for memory in &mut spec.memory {
+                    (memory.row_bytes, memory.row_ns) = (Some(2048), 160 >> step);
+                }
+            }, &commands)),
             ("less latency", on_devices(|spec, step| {
                 for memory in &mut spec.memory {
                     memory.latency_cycles = 160 >> step;

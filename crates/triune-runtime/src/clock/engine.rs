@@ -1,8 +1,16 @@
 //! The composition itself: runs pass the host's call, the link, their cores and the link again, and share what is shared.
 //!
-//! Integers only. A run's work on its cores is [`WORK`] units; while k cores are at work it does ⌈[`WORK`]/t(k)⌉ of them
-//! per nanosecond, t(k) being what its timeline takes then. So work is additive, however time is cut up, and a run that
-//! has k cores at work all the time takes exactly t(k).
+//! Integers only. A run's work on its cores is [`WORK`] units; beside others it does ⌈[`WORK`]/t(k)⌉ of them per nanosecond, t(k)
+//! being what its timeline takes with k cores at work. So work is additive, however time is cut up, and a run that has the same k all
+//! the time takes exactly t(k).
+//!
+//! k is how many cores the run *feels*, between its own and all that are at work, by what the others ask of memories:
+//!
+//! ```text
+//! share(m) = min(1, max((p − Σ others' traffic)/own cores, p/cores at work));   k = max over memories p/share(m)
+//! ```
+//! A memory of p ports has the bandwidth of p of them. Others' traffic is what their runs fill of a port's time when nothing else is at
+//! work, so at most what they can take; what they leave is the run's, and an even share of it at least. t is linear between whole k.
 
 use std::{
     cmp::Reverse,
@@ -21,12 +29,35 @@ const MAX_NANOS: u64 = 1 << 46;
 /// Most cores of a device, as its description allows.
 const MAX_CORES: usize = 64;
 
+/// Parts that a core is counted in where a run feels some of it.
+const PART: u64 = 1 << 16;
+
+/// What a run asks of a memory that cores share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Cores that have its whole bandwidth at once.
+    pub ports: u32,
+    /// Of a port's time, what the traffic of each of the run's cores fills while nothing else is at work, in [`Self::WHOLE`]ths.
+    pub used: u64,
+}
+
+impl MemoryUse {
+    /// All of a port's time.
+    pub const WHOLE: u64 = 1 << 20;
+
+    /// What traffic that keeps a port busy for so many cycles of `all` uses.
+    pub(crate) fn new(ports: u32, cycles: u64, all: u64) -> Self {
+        let used = (u128::from(cycles) * u128::from(Self::WHOLE)).div_ceil(u128::from(all.max(1)));
+        Self { ports, used: u64::try_from(used).map_or(Self::WHOLE, |used| used.min(Self::WHOLE)) }
+    }
+}
+
 /// What one run asks of its device, in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demand {
     cores: u64,
     busy: Box<[u64]>,
-    rates: Box<[u128]>,
+    memories: Box<[MemoryUse]>,
     call: u64,
     input: u64,
     output: u64,
@@ -34,10 +65,11 @@ pub struct Demand {
 
 impl Demand {
     /// A run on `cores` (a bit each, at least one) of a device. `busy[k − 1]` is what it takes while k cores are at work,
-    /// its own included; entries for fewer than its own are not looked at, and a busier device is never a faster one: an
-    /// entry below the one before counts as that. `call` passes on the host before the input moves; `input` and `output`
-    /// are what the host link needs for them. Times are held to 1 ns at least on the cores and to 2⁴⁶ ns at most.
-    pub fn new(cores: u64, busy: &[u64], call: u64, input: u64, output: u64) -> Self {
+    /// its own included, that all ask for as much as it; entries for fewer than its own are not looked at, and a busier device is
+    /// never a faster one: an entry below the one before counts as that. `memories` is what it asks of those that cores share, in the
+    /// order of the device's. `call` passes on the host before the input moves; `link` is what the host link needs for inputs and for
+    /// outputs. Times are held to 1 ns at least on the cores and to 2⁴⁶ ns at most.
+    pub fn new(cores: u64, busy: &[u64], memories: &[MemoryUse], call: u64, link: [u64; 2]) -> Self {
         let own = (cores.count_ones() as usize).clamp(1, MAX_CORES);
         let mut least = 1;
         let busy: Box<[u64]> = busy
@@ -50,9 +82,8 @@ impl Demand {
                 least
             })
             .collect();
-        let rates = busy.iter().map(|&nanos| WORK.div_ceil(u128::from(nanos))).collect();
-        let [call, input, output] = [call, input, output].map(|nanos| nanos.min(MAX_NANOS));
-        Self { cores: cores.max(1), busy, rates, call, input, output }
+        let [call, input, output] = [call, link[0], link[1]].map(|nanos| nanos.min(MAX_NANOS));
+        Self { cores: cores.max(1), busy, memories: memories.into(), call, input, output }
     }
 
     /// Its cores, a bit each.
@@ -60,7 +91,12 @@ impl Demand {
         self.cores
     }
 
-    /// What it takes on its cores while `active` cores are at work, in nanoseconds.
+    /// What it asks of the memories that cores share.
+    pub fn memories(&self) -> &[MemoryUse] {
+        &self.memories
+    }
+
+    /// What it takes on its cores while `active` cores are at work that all ask for as much as it, in nanoseconds.
     pub fn busy(&self, active: u32) -> u64 {
         self.busy.get(self.at(active)).copied().unwrap_or(1)
     }
@@ -84,8 +120,33 @@ impl Demand {
         (active.max(1) as usize - 1).min(self.busy.len().saturating_sub(1))
     }
 
-    fn rate(&self, active: u32) -> u128 {
-        self.rates.get(self.at(active)).copied().unwrap_or(WORK)
+    /// Work per nanosecond beside others: `active` cores are at work, which ask `asked` of each memory, the run's own part of it included.
+    fn rate(&self, active: u32, asked: &[u64]) -> u128 {
+        let felt = self.felt(active, asked);
+        let (whole, part) = ((felt / PART) as u32, felt % PART);
+        let least = self.busy(whole);
+        let most = if part > 0 { self.busy(whole + 1) } else { least };
+        let nanos = u128::from(least) * u128::from(PART) + u128::from(most - least) * u128::from(part);
+        (WORK * u128::from(PART)).div_ceil(nanos)
+    }
+
+    /// Cores at work that the run feels, in [`PART`]s.
+    fn felt(&self, active: u32, asked: &[u64]) -> u64 {
+        let (own, active) = (u64::from(self.cores.count_ones()), u64::from(active));
+        let of = |(memory, &asked): (&MemoryUse, &u64)| {
+            let ports = u64::from(memory.ports);
+            let others = asked.saturating_sub(own * memory.used);
+            let left = (ports * MemoryUse::WHOLE).saturating_sub(others);
+            // Enough for all, or for the run; or no more than an even share.
+            if memory.used == 0 || active <= ports || left >= own * MemoryUse::WHOLE {
+                return own * PART;
+            }
+            if left * active <= own * ports * MemoryUse::WHOLE {
+                return active * PART;
+            }
+            (own * ports * MemoryUse::WHOLE * PART).div_ceil(left).clamp(own * PART, active * PART)
+        };
+        self.memories.iter().zip(asked).map(of).fold(own * PART, u64::max)
     }
 }
 
@@ -122,6 +183,8 @@ struct Run {
     phase: Phase,
     /// Units of work that are left, as of `Engine::since`.
     left: u128,
+    /// Those that a nanosecond does, as long as the same runs are at work.
+    rate: u128,
     stamp: Stamp,
 }
 
@@ -152,6 +215,10 @@ pub(super) struct Engine {
     running: Vec<u64>,
     /// Cores at work.
     active: u32,
+    /// What they ask of each memory that they share, in [`MemoryUse::WHOLE`]ths of a port's time.
+    asked: Vec<u64>,
+    /// Whether other runs are at work than before.
+    changed: bool,
     /// When the work that is left was last brought up to date.
     since: u64,
     /// When the first computation ends.
@@ -173,6 +240,8 @@ impl Engine {
             idle: if cores == MAX_CORES { u64::MAX } else { (1 << cores) - 1 },
             running: Vec::with_capacity(cores),
             active: 0,
+            asked: Vec::new(),
+            changed: false,
             since: 0,
             computed: None,
             core_busy: vec![0; cores],
@@ -187,7 +256,9 @@ impl Engine {
         self.submitted += 1;
         debug_assert_eq!(demand.cores >> (self.waiting.len() - 1) >> 1, 0);
         let stamp = Stamp { instance, queued: at, ..Stamp::default() };
-        self.runs.insert(id, Run { demand: Arc::clone(demand), phase: Phase::Due, left: WORK, stamp });
+        let demand = Arc::clone(demand);
+        self.asked.resize(self.asked.len().max(demand.memories.len()), 0);
+        self.runs.insert(id, Run { demand, phase: Phase::Due, left: WORK, rate: WORK, stamp });
         self.timers.push(Reverse((at, id)));
         id
     }
@@ -259,7 +330,7 @@ impl Engine {
         self.since = self.now;
         for id in &self.running {
             if let Some(run) = self.runs.get_mut(id) {
-                run.left = run.left.saturating_sub(run.demand.rate(self.active).saturating_mul(elapsed));
+                run.left = run.left.saturating_sub(run.rate.saturating_mul(elapsed));
             }
         }
     }
@@ -283,6 +354,10 @@ impl Engine {
                 run.stamp.compute.end = self.now;
                 self.idle |= run.demand.cores;
                 self.active -= run.demand.cores.count_ones();
+                for (asked, memory) in self.asked.iter_mut().zip(&run.demand.memories) {
+                    *asked -= u64::from(run.demand.cores.count_ones()) * memory.used;
+                }
+                self.changed = true;
                 for (core, busy) in self.core_busy.iter_mut().enumerate() {
                     if run.demand.cores >> core & 1 == 1 {
                         *busy += self.now - run.stamp.compute.start;
@@ -363,6 +438,10 @@ impl Engine {
             run.stamp.compute.start = self.now;
             self.idle &= !cores;
             self.active += cores.count_ones();
+            for (asked, memory) in self.asked.iter_mut().zip(&run.demand.memories) {
+                *asked += u64::from(cores.count_ones()) * memory.used;
+            }
+            self.changed = true;
             self.running.push(first.1);
             for core in (0..self.waiting.len()).filter(own) {
                 self.waiting[core].remove(&first);
@@ -372,9 +451,13 @@ impl Engine {
 
     /// When the first of the running computations ends if nothing changes.
     fn foresee(&mut self) {
+        let changed = std::mem::take(&mut self.changed);
         let ends = self.running.iter().filter_map(|id| {
-            let run = self.runs.get(id)?;
-            let nanos = run.left.div_ceil(run.demand.rate(self.active));
+            let run = self.runs.get_mut(id)?;
+            if changed {
+                run.rate = run.demand.rate(self.active, &self.asked);
+            }
+            let nanos = run.left.div_ceil(run.rate);
             Some(self.since.saturating_add(u64::try_from(nanos).unwrap_or(u64::MAX)))
         });
         self.computed = ends.min();

@@ -2,7 +2,7 @@
 //!
 //! A run passes four phases: the host's call, its inputs over the host link, its cores, its outputs over the link. Each
 //! core and each direction of the link serves one run at a time, in the order of arrival; on its cores a run goes as fast
-//! as its timeline says for the number of cores at work at that moment. `compose` says what happens without running
+//! as its timeline says beside what the runs at work at that moment ask of the memories. `compose` says what happens without running
 //! anything; `DeviceClock` keeps what was really run, and can hold runs back until the device would have ended them.
 //!
 //! Times are integers, nanoseconds of virtual time: the same loads give the same composition on every machine.
@@ -11,7 +11,7 @@ mod engine;
 mod live;
 mod plan;
 
-pub use engine::{Demand, Stamp};
+pub use engine::{Demand, MemoryUse, Stamp};
 pub(crate) use live::Meter;
 pub use live::{DeviceClock, Realtime};
 pub use plan::{Arrivals, Instance, compose};

@@ -9,13 +9,19 @@ use std::{
 use proptest::prelude::*;
 use triune_device::timing::Span;
 
-use super::{Arrivals, Composition, Demand, DeviceClock, Instance, Meter, Realtime, Stamp, compose};
+use super::{
+    Arrivals, Composition, Demand, DeviceClock, Instance, MemoryUse, Meter, Realtime, Stamp, compose,
+};
+
+/// A memory of one port that each run fills all the time: others leave an even share of it.
+const FULL: [MemoryUse; 1] = [MemoryUse { ports: 1, used: MemoryUse::WHOLE }];
 
 /// A load as the tests make it up: the slow simulator reads this, not [`Demand`].
 #[derive(Clone, Debug)]
 struct Load {
     cores: u64,
     busy: Vec<u64>,
+    memories: Vec<MemoryUse>,
     call: u64,
     input: u64,
     output: u64,
@@ -24,7 +30,8 @@ struct Load {
 
 impl Load {
     fn instance(&self) -> Instance {
-        let demand = Demand::new(self.cores, &self.busy, self.call, self.input, self.output);
+        let link = [self.input, self.output];
+        let demand = Demand::new(self.cores, &self.busy, &self.memories, self.call, link);
         Instance { name: "x".into(), images: 1, demand: Arc::new(demand), arrivals: self.arrivals }
     }
 
@@ -37,14 +44,22 @@ fn instances(loads: &[Load]) -> Vec<Instance> {
     loads.iter().map(Load::instance).collect()
 }
 
-fn load(cores: u32) -> impl Strategy<Value = Load> {
+/// What a run asks of a memory that `ports` cores have the bandwidth of: nothing, all that it can, or something between.
+fn used(ports: u32) -> impl Strategy<Value = MemoryUse> {
+    prop_oneof![Just(0), Just(MemoryUse::WHOLE), 0..=MemoryUse::WHOLE]
+        .prop_map(move |used| MemoryUse { ports, used })
+}
+
+fn load(cores: u32, ports: [u32; 2]) -> impl Strategy<Value = Load> {
     let arrivals = prop_oneof![
         (1_u32..4).prop_map(|depth| Arrivals::Closed { depth }),
         (5_u64..90, 0_u64..40).prop_map(|(period, offset)| Arrivals::Periodic { period, offset }),
     ];
     let busy = prop::collection::vec(0_u64..20, cores as usize);
-    (1..1_u64 << cores, 1_u64..40, busy, 0_u64..6, 0_u64..12, 0_u64..12, arrivals).prop_map(
-        |(cores, first, growth, call, input, output, arrivals)| {
+    let memories = ports.map(used).prop_map(Vec::from);
+    let times = (0_u64..6, 0_u64..12, 0_u64..12);
+    (1..1_u64 << cores, 1_u64..40, busy, memories, times, arrivals).prop_map(
+        |(cores, first, growth, memories, (call, input, output), arrivals)| {
             let busy = growth
                 .iter()
                 .scan(first, |sum, more| {
@@ -52,13 +67,38 @@ fn load(cores: u32) -> impl Strategy<Value = Load> {
                     Some(*sum)
                 })
                 .collect();
-            Load { cores, busy, call, input, output, arrivals }
+            Load { cores, busy, memories, call, input, output, arrivals }
         },
     )
 }
 
 fn loads() -> impl Strategy<Value = (u32, Vec<Load>)> {
-    (1_u32..5).prop_flat_map(|cores| (Just(cores), prop::collection::vec(load(cores), 1..5)))
+    (1_u32..5, [1_u32..6, 1..6])
+        .prop_flat_map(|(cores, ports)| (Just(cores), prop::collection::vec(load(cores, ports), 1..5)))
+}
+
+/// Nanoseconds, in 65536ths, that a run takes beside others at work: the law as the page has it, with numbers of 2⁻²⁰ of a port and 2⁻¹⁶
+/// of a core.
+fn beside(load: &Load, others: &[&Load]) -> u128 {
+    let count = |load: &Load| u128::from(load.cores.count_ones());
+    let (own, all) = (count(load), count(load) + others.iter().map(|other| count(other)).sum::<u128>());
+    let mut felt = own << 16;
+    for (at, memory) in load.memories.iter().enumerate().filter(|(_, memory)| memory.used > 0) {
+        let ports = u128::from(memory.ports);
+        if ports >= all {
+            continue;
+        }
+        let taken: u128 = others.iter().map(|other| count(other) * u128::from(other.memories[at].used)).sum();
+        // A share of `left / own`, in 2⁻²⁰ of a port, or of `ports / all`, the larger; at most a port.
+        let left = (ports << 20).saturating_sub(taken);
+        let (share, of) = if left * all > (ports << 20) * own { (left, own) } else { (ports << 20, all) };
+        if share < of << 20 {
+            felt = felt.max((((ports << 20) * of) << 16).div_ceil(share));
+        }
+    }
+    let (whole, part) = ((felt >> 16) as usize, felt & 0xffff);
+    let nanos = |cores: usize| u128::from(load.busy[cores.min(load.busy.len()) - 1]);
+    nanos(whole) * (65536 - part) + nanos(whole + usize::from(part > 0)) * part
 }
 
 /// A run of the slow simulator.
@@ -97,11 +137,12 @@ fn slowly(cores: u32, loads: &[Load], horizon: u64) -> Found {
     }
     let mut done = Vec::new();
     for now in 0..=horizon {
-        let at_work = |run: &&mut Slow| run.stage == 3 && run.holds;
-        let active: u32 = runs.iter_mut().filter(at_work).map(|run| loads[run.load].cores.count_ones()).sum();
-        for run in runs.iter_mut().filter(at_work).filter(|_| now > 0) {
-            let nanos = loads[run.load].busy[active as usize - 1];
-            run.left = run.left.saturating_sub((1_u128 << 96).div_ceil(nanos.into()));
+        let at_work: Vec<usize> =
+            (0..runs.len()).filter(|&at| runs[at].stage == 3 && runs[at].holds && now > 0).collect();
+        for &at in &at_work {
+            let others = at_work.iter().filter(|&&other| other != at).map(|&other| &loads[runs[other].load]);
+            let nanos = beside(&loads[runs[at].load], &others.collect::<Vec<_>>());
+            runs[at].left = runs[at].left.saturating_sub((1_u128 << 112).div_ceil(nanos));
         }
         let mut next = 0;
         while next < runs.len() {
@@ -230,7 +271,7 @@ proptest! {
     }
 
     #[test]
-    fn n_instances_do_at_most_n_times_as_much(mut one in load(4), n in 1_usize..5) {
+    fn n_instances_do_at_most_n_times_as_much(mut one in load(4, [1, 2]), n in 1_usize..5) {
         one.cores = 1;
         one.arrivals = Arrivals::Closed { depth: 1 };
         let alone = planned(4, std::slice::from_ref(&one), 2000);
@@ -245,7 +286,7 @@ proptest! {
     }
 
     #[test]
-    fn one_instance_alone_takes_its_timeline(mut one in load(4)) {
+    fn one_instance_alone_takes_its_timeline(mut one in load(4, [1, 2])) {
         one.arrivals = Arrivals::Closed { depth: 1 };
         let found = planned(4, &[one.clone()], 4000);
         let nanos = one.busy[one.cores.count_ones() as usize - 1];
@@ -262,6 +303,7 @@ fn long_times_are_exact() {
         let one = Load {
             cores: 1,
             busy: vec![nanos],
+            memories: FULL.into(),
             call: 0,
             input: 0,
             output: 0,
@@ -277,6 +319,7 @@ fn a_run_slows_down_while_another_is_at_work() {
     let at = |cores, offset| Load {
         cores,
         busy: vec![100, 200],
+        memories: FULL.into(),
         call: 0,
         input: 0,
         output: 0,
@@ -288,11 +331,48 @@ fn a_run_slows_down_while_another_is_at_work() {
     assert_eq!((found.core_busy, found.link_busy), (vec![150, 150], [0, 0]));
 }
 
+/// What neighbours leave of a memory's bandwidth is a run's, and an even share of it at least.
+#[test]
+fn neighbours_take_what_they_use() {
+    // 100 ns alone, 150, 200, 250 beside one, two and three others that ask for as much as it.
+    let nanos = |ports, own: u64, others: &[u64]| {
+        let use_of = |percent: u64| MemoryUse { ports, used: MemoryUse::WHOLE * percent / 100 };
+        let at = |core: usize, percent, busy: &[u64]| Load {
+            cores: 1 << core,
+            busy: busy.to_vec(),
+            memories: vec![use_of(percent)],
+            call: 0,
+            input: 0,
+            output: 0,
+            arrivals: Arrivals::Closed { depth: 1 },
+        };
+        let first = at(0, own, &[100, 150, 200, 250]);
+        let others = others.iter().enumerate().map(|(core, &percent)| at(core + 1, percent, &[1000; 4]));
+        let loads: Vec<Load> = std::iter::once(first).chain(others).collect();
+        let compute = planned(4, &loads, 900).runs[0].compute;
+        compute.end - compute.start
+    };
+    assert_eq!(nanos(1, 100, &[]), 100);
+    assert_eq!(nanos(1, 100, &[0, 0, 0]), 100, "others that leave the memory alone");
+    assert_eq!(nanos(1, 0, &[100, 100, 100]), 100, "a run that does");
+    assert_eq!(nanos(1, 100, &[50]), 150, "half is left: as beside one that takes half");
+    assert_eq!(nanos(1, 100, &[100]), 150, "an even share at least");
+    assert_eq!(nanos(1, 100, &[10, 10]), 113, "four fifths: as beside a quarter of another");
+    assert_eq!(nanos(1, 20, &[20, 20, 20]), 175, "two fifths");
+    assert_eq!(nanos(1, 100, &[100, 100, 100]), 250);
+    assert_eq!(nanos(2, 100, &[100]), 100, "a port each");
+    assert_eq!(nanos(2, 100, &[50, 50]), 100, "a port is left");
+    assert_eq!(nanos(2, 100, &[60, 60]), 175, "four fifths of one: as beside two and a half");
+    assert_eq!(nanos(2, 100, &[100, 50]), 200, "half of one; two thirds are even");
+    assert_eq!(nanos(4, 100, &[100, 100, 100]), 100);
+}
+
 #[test]
 fn percentiles_and_throughput() {
     let one = Load {
         cores: 1,
         busy: vec![10],
+        memories: FULL.into(),
         call: 0,
         input: 0,
         output: 0,
@@ -312,6 +392,7 @@ fn calls_behind_the_horizon_are_none() {
     let at = |offset| Load {
         cores: 1,
         busy: vec![10],
+        memories: FULL.into(),
         call: 0,
         input: 0,
         output: 0,
@@ -328,6 +409,7 @@ fn what_cannot_be_composed_is_said() {
     let good = Load {
         cores: 1,
         busy: vec![10],
+        memories: FULL.into(),
         call: 0,
         input: 0,
         output: 0,
@@ -347,7 +429,7 @@ fn what_cannot_be_composed_is_said() {
 }
 
 fn meter(clock: &Arc<DeviceClock>, core: u64, lag: usize, realtime: Option<Realtime>) -> Meter {
-    Meter::new(clock, 1, Demand::new(1 << core, &[100, 150, 200, 250], 0, 10, 10), lag, realtime)
+    Meter::new(clock, 1, Demand::new(1 << core, &[100, 150, 200, 250], &FULL, 0, [10, 10]), lag, realtime)
         .expect("a meter")
 }
 
@@ -426,7 +508,7 @@ fn paced_runs_last_as_long_as_on_the_device() {
     assert!(start.elapsed() >= Duration::from_millis(6));
     let found = clock.composition();
     assert!(found.horizon >= 50 * 120 - 120 && found.core_busy[0] == 50 * 100, "{found:?}");
-    let refused = Meter::new(&clock, 1, Demand::new(1, &[1], 0, 0, 0), 0, Some(Realtime::DEVICE));
+    let refused = Meter::new(&clock, 1, Demand::new(1, &[1], &FULL, 0, [0; 2]), 0, Some(Realtime::DEVICE));
     assert!(refused.expect_err("another speed").to_string().contains("0.001"));
     drop(paced);
     meter(&clock, 0, 0, Some(Realtime::DEVICE));

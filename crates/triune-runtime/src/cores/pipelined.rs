@@ -105,29 +105,29 @@ pub(super) fn on(about: &About, stages: u32) -> Result<Option<Shared>, Error> {
     let (mut at, mut from) = (0_u64, 0);
     for (core, to) in (0_u32..).zip(ends) {
         let began = at;
-        let mut task = |kind, command: usize, cycles: u64, time: Option<&CommandTime>| {
+        at += costs.launch;
+        shared.tasks.push(Task::launch(core, from as u32, Span { start: began, end: at }));
+        let mut task = |kind, command: usize, cycles: u64, time: &CommandTime| {
             let span = Span { start: at, end: at + cycles };
             at = span.end;
-            let [read, written] =
-                time.map_or_else(Default::default, |time| [time.bytes_read, time.bytes_written]);
-            let command = command as u32;
-            shared.tasks.push(Task { core, kind, command, part: None, span, read, written });
+            let (read, written) = (time.bytes_read, time.bytes_written);
+            let (command, energy) = (command as u32, about.energy(&timeline, time));
+            shared.tasks.push(Task { core, kind, command, part: None, span, read, written, energy });
         };
-        task(Kind::Launch, from, costs.launch, None);
         for &bytes in &handed[from].own {
             let (cycles, time) = moves.of(bytes)?.receive;
-            task(Kind::Receive, from, cycles, Some(&time));
+            task(Kind::Receive, from, cycles, &time);
         }
         let (times, until) = match &near {
             Some(near) if costs.is_near(from, to) => (near, &costs.until_near),
             _ => (&timeline, &costs.until),
         };
         for command in from..to {
-            task(Kind::Command, command, until[command + 1] - until[command], Some(&times.commands[command]));
+            task(Kind::Command, command, until[command + 1] - until[command], &times.commands[command]);
         }
         for &bytes in &handed[to].own {
             let (cycles, time) = moves.of(bytes)?.send;
-            task(Kind::Send, to, cycles, Some(&time));
+            task(Kind::Send, to, cycles, &time);
         }
         debug_assert_eq!(at - began, costs.stage(from, to), "a stage takes what was searched for");
         if from > 0 {

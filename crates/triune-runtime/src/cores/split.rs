@@ -67,18 +67,7 @@ pub(super) fn on(about: &About, cores: u32) -> Result<Option<Shared>, Error> {
     let mut shared = about.shared(Mode::Split, cores, &estimate, timeline.clock_mhz);
     let mut at = timeline.launch_cycles;
     let launched = Span { start: 0, end: at };
-    for core in 0..cores {
-        let [read, written] = Default::default();
-        shared.tasks.push(Task {
-            core,
-            kind: Kind::Launch,
-            command: 0,
-            part: None,
-            span: launched,
-            read,
-            written,
-        });
-    }
+    shared.tasks.extend((0..cores).map(|core| Task::launch(core, 0, launched)));
     for ((index, whole), choice) in (0_u32..).zip(commands).zip(&best) {
         let of = choice.parts.len() as u32;
         for (core, (command, cycles, time)) in (0_u32..).zip(&choice.parts) {
@@ -91,6 +80,7 @@ pub(super) fn on(about: &About, cores: u32) -> Result<Option<Shared>, Error> {
                 span: Span { start: at, end: at + cycles },
                 read: time.bytes_read,
                 written: time.bytes_written,
+                energy: about.energy(&timeline, time),
             });
         }
         at += choice.cycles();

@@ -10,7 +10,10 @@ use triune_device::{
 };
 use triune_graph::format::onnx;
 use triune_runtime::{
-    CompileOptions, DeployOptions, Deployment, Device, Estimate, Place, PlanOptions, Policy, compile,
+    CompileOptions, DeployOptions, Deployment, Device, Estimate, Place, PlanOptions, Policy, Study,
+    clock::{self, Arrivals, MemoryUse},
+    compile,
+    study::{self, Caller},
 };
 
 /// A network of the topologies, deployed.
@@ -160,6 +163,82 @@ fn runs_are_composed_on_the_devices_clock() {
     assert!((10 * demand.alone()..40 * demand.alone()).contains(&found.horizon), "four threads overlap");
     assert!(found.core_busy.iter().all(|&busy| busy >= 10 * demand.busy(1) && busy <= 10 * demand.busy(4)));
     assert_eq!(found.link_busy, demand.transfers().map(|nanos| 40 * nanos));
+}
+
+/// Runs of each of two programs at once.
+const RUNS: usize = 8;
+
+/// Two programs at once, one of which reads weights from DDR most of the time and the other next to nothing: the composition that is planned is
+/// the one of what ran, and neither takes an even share of what the other does not ask for.
+#[test]
+fn two_programs_share_what_they_ask_for() {
+    let spec = DeviceSpec::builtin("metis").expect("builtin");
+    let program = |k, n, m| {
+        let graph = quantize::quantized(quantize::product(k, n, m)).expect("quantized");
+        Arc::new(compile(&graph, &spec, &CompileOptions::default()).expect("compiled").program)
+    };
+    // 12.6 MB of weights are more than a core's share of L2, and stream; 4 KiB are next to nothing beside a launch.
+    let programs = [program(2048, 6144, 1), program(64, 64, 8)];
+    let device = Device::new(spec.clone()).expect("a device");
+    let deploy = |(core, program): (u32, &Arc<_>)| {
+        let options = DeployOptions { cores: vec![core], ..DeployOptions::default() };
+        Deployment::new(&device, program, &options).expect("deployed")
+    };
+    let mut deployments: Vec<Deployment> = (0..).zip(&programs).map(deploy).collect();
+    std::thread::scope(|scope| {
+        for deployment in &mut deployments {
+            scope.spawn(move || {
+                let program = Arc::clone(deployment.program());
+                let input = vec![0; program.inputs[0].bytes()];
+                let mut output = vec![0; program.outputs[0].bytes()];
+                (0..RUNS).for_each(|_| deployment.run(&[&input], &mut [&mut output]).expect("ran"));
+            });
+        }
+    });
+    let ran = device.clock().composition();
+    // The same calls, planned: each as soon as the one before has ended.
+    let studies: Vec<Study> = programs.iter().map(|program| Study::of(program).expect("commands")).collect();
+    let cores = [[0], [1]];
+    let callers = studies.iter().zip(&cores).map(|(study, cores)| Caller {
+        name: "x".into(),
+        study,
+        cores,
+        arrivals: Arrivals::Closed { depth: 1 },
+    });
+    let planned = study::compose(&callers.collect::<Vec<_>>(), ran.horizon, None).expect("composed");
+    let runs_of = |found: &clock::Composition, cores: u64| -> Vec<clock::Stamp> {
+        let own = |run: &&clock::Stamp| found.instances[run.instance as usize].cores == cores;
+        found.runs.iter().filter(own).map(|&run| clock::Stamp { instance: 0, ..run }).collect()
+    };
+    // Until the first of the two has done all its runs, they are in each other's way just so.
+    let both = [1, 2].map(|cores| runs_of(&ran, cores).last().map_or(0, |run| run.end));
+    let until = both.into_iter().min().expect("two of them");
+    for cores in [1, 2] {
+        let [ran, planned] = [&ran, &planned].map(|found| {
+            let mut runs = runs_of(found, cores);
+            runs.retain(|run| run.end <= until);
+            runs
+        });
+        assert!(ran.len() >= 2, "{ran:?}");
+        assert_eq!(ran, planned, "on cores {cores:b}");
+    }
+    // The study of each, and its instance, say what its run asks of memories.
+    let options = TimingOptions::default();
+    for ((program, deployment), core) in programs.iter().zip(&deployments).zip(0..) {
+        let estimate = Estimate::new(program).expect("decoded");
+        let demand = estimate.demand(&spec, &options, 1 << core).expect("timed");
+        assert_eq!(deployment.demand().map(|demand| &**demand), Some(&demand));
+    }
+    let [streams, works] = [0, 1].map(|at| Arc::clone(deployments[at].demand().expect("timed")));
+    let [much, little] = [&streams, &works].map(|demand| demand.memories()[0].used);
+    assert!(much > MemoryUse::WHOLE / 2 && little < MemoryUse::WHOLE / 4, "{much} and {little}");
+    // So the one that streams is slower by what the other takes, which is far from half.
+    let slowest = runs_of(&ran, 1).iter().map(|run| run.compute.end - run.compute.start).max();
+    let [slowest, alone, beside_itself] = [slowest.expect("it ran"), streams.busy(1), streams.busy(2)];
+    assert!(
+        alone < slowest && slowest < alone + (beside_itself - alone) / 2,
+        "{alone} {slowest} {beside_itself}"
+    );
 }
 
 #[test]
