@@ -189,6 +189,10 @@ impl Ends<'_> {
             })
             .collect();
         match [before, behind].map(|ends| ends.iter().all(|is| *is)) {
+            [true, true] if nodes().any(|node| self.is_grouped(node)) => {
+                " between quantizers: in groups its weights have a form over integers where they are quantized, and less their zero point \
+                 have 8 bits; symmetric ones do (int8 with zero point 0)"
+            }
             [true, true] => {
                 " between quantizers: with these operands it has no form over integers; in float (--keep-float of triune quantize) it \
                  is rounded less often, and spelled out in other operators it may have one"
@@ -206,6 +210,14 @@ impl Ends<'_> {
                  that no product follows, leaves it out"
             }
         }
+    }
+
+    /// Whether it is a convolution in groups with constant weights, of which those without a form over integers are another kind than
+    /// devices have.
+    fn is_grouped(&self, node: &Node) -> bool {
+        let constant = |id: &ValueId| self.graph.value(*id).constant.is_some();
+        matches!(&node.op, Op::Conv(op) if op.groups > 1)
+            && node.inputs.get(1).is_some_and(|weights| weights.as_ref().is_some_and(constant))
     }
 
     /// A node, and those that were one operator of the model with it.
