@@ -32,12 +32,23 @@ impl Lowering<'_> {
             self.copy(&view, &plain)?;
             view = plain;
         }
-        if output.blocks.is_none() {
-            return self.framed(&view, &output, &grown, mode, form);
+        // Each axis by itself takes fewer commands, which devices take time to start; all at once spares reals, which are the host's, a
+        // copy of the whole per axis.
+        let at_once = if view.dtype.is_float() { grown.len() } else { 1 };
+        let stages = grown.chunks(at_once.max(1));
+        let count = stages.len();
+        for (index, axes) in stages.enumerate() {
+            let next = if index + 1 == count && output.blocks.is_none() {
+                output
+            } else {
+                let mut extents = view.dims;
+                axes.iter().for_each(|&(axis, _)| extents.dims_mut()[axis] = output.dims[axis]);
+                self.bordering(&View::dense(output.home, view.dtype, extents), form)
+            };
+            self.framed(&view, &next, axes, mode, form)?;
+            view = next;
         }
-        let whole = self.bordering(&output, form);
-        self.framed(&view, &whole, &grown, mode, form)?;
-        self.copy(&whole, &output)
+        if view == output { Ok(()) } else { self.copy(&view, &output) }
     }
 
     /// Fills `target` with `view` and its borders along `grown`. The last axis' go straight to where they belong. Those of an axis in
@@ -74,8 +85,8 @@ impl Lowering<'_> {
                 self.bordering(&View::dense(border.home, view.dtype, extents), form)
             };
             // At most all but the edge are mirrored, so these are fewer than the operand has.
-            for to in 0..count {
-                let from = if is_front { front - to } else { length - 2 - to };
+            for at in 0..count {
+                let (to, from) = if is_front { (count - 1 - at, at + 1) } else { (at, length - 2 - at) };
                 self.copy(&view.sliced(axis, from, 1, 1), &image.sliced(axis, to, 1, 1))?;
             }
             if !behind.is_empty() {

@@ -171,26 +171,34 @@ fn unsigned_weights_around_128_are_rebased() {
     assert_eq!(gemm.quant.as_ref().map(|quant| quant.weights.to_vec()), Some(vec![0.01]));
 }
 
+/// Weights around another zero point are two of eight bits where one does not reach, and the operand is there twice.
 #[test]
-fn other_weight_zero_points_stay_float() {
-    let numbers = &mut Numbers::new(13);
-    let mut builder = GraphBuilder::new();
+fn other_weight_zero_points_are_taken_off() {
     let params = QuantParams { scale: 0.02, zero_point: 100 };
-    let x = builder.input("x", DType::F32, &[2, 5]);
-    let x = builder.quantize_dequantize(x, params, DType::U8);
-    let weights = numbers.bytes(&[5, 3]);
-    let weights = builder.constant(&weights);
-    let weights = builder.dequantize(weights, QuantParams { scale: 0.01, zero_point: 3 }, DType::I8);
-    let bias = builder.dequantized_constant(&Tensor::i32(&[3], &[10, -20, 30]), &[0.0002], 0);
-    let y = builder.gemm(&[x, weights, bias], false);
-    let y = builder.quantize_dequantize(y, params, DType::U8);
-    let graph = builder.finish_inferred(&[y]);
-    let mut quantized = graph.clone();
-    quantize(&mut quantized).expect("a sound graph");
-    let gemm = quantized.nodes.iter().find(|node| matches!(node.op, Op::Gemm(_))).expect("a product");
-    assert_eq!(quantized.value(gemm.inputs[0].expect("x")).dtype, Some(DType::F32));
-    let x = numbers.reals(&[2, 5], 2.0);
-    assert_eq!(interpret(&graph, &[("x", x.clone())]), interpret(&quantized, &[("x", x)]));
+    for (zero_point, weights, expected) in [
+        (3, [7_i8, -8, 125, -125, 0, 3], vec![4_i8, -11, 122, -128, -3, 0]),
+        (3, [7, -8, 127, -128, 0, 3], vec![4, -11, 124, -128, -3, 0, 0, 0, 0, -3, 0, 0]),
+        (-3, [7, -8, 127, -128, 0, 3], vec![10, -5, 127, -125, 3, 6, 0, 0, 3, 0, 0, 0]),
+    ] {
+        let mut builder = GraphBuilder::new();
+        let x = builder.input("x", DType::F32, &[4, 3]);
+        let x = builder.quantize_dequantize(x, params, DType::U8);
+        let weights = builder.constant(&Tensor::i8(&[3, 2], &weights));
+        let weights = builder.dequantize(weights, QuantParams { scale: 0.01, zero_point }, DType::I8);
+        let bias = builder.dequantized_constant(&Tensor::i32(&[2], &[10, -20]), &[0.0002], 0);
+        let y = builder.gemm(&[x, weights, bias], false);
+        let y = builder.quantize_dequantize(y, params, DType::U8);
+        let graph = builder.finish_inferred(&[y]);
+        let mut quantized = graph.clone();
+        quantize(&mut quantized).expect("a sound graph");
+        let gemm = quantized.nodes.iter().find(|node| matches!(node.op, Op::Gemm(_))).expect("a product");
+        assert_eq!(quantized.value(gemm.inputs[0].expect("x")).dtype, Some(DType::U8));
+        let own = quantized.value(gemm.inputs[1].expect("weights")).constant.as_ref();
+        let bytes = own.map(|own| own.bytes().iter().map(|&byte| byte.cast_signed()).collect());
+        assert_eq!(bytes, Some(expected));
+        let x = Numbers::new(13).reals(&[4, 3], 2.0);
+        assert_eq!(interpret(&graph, &[("x", x.clone())]), interpret(&quantized, &[("x", x)]));
+    }
 }
 
 /// Two products share one bias, whose scale is that of the first alone.
