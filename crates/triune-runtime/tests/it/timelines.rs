@@ -199,13 +199,16 @@ fn two_programs_share_what_they_ask_for() {
     // The same calls, planned: each as soon as the one before has ended.
     let studies: Vec<Study> = programs.iter().map(|program| Study::of(program).expect("commands")).collect();
     let cores = [[0], [1]];
-    let callers = studies.iter().zip(&cores).map(|(study, cores)| Caller {
-        name: "x".into(),
-        study,
-        cores,
-        arrivals: Arrivals::Closed { depth: 1 },
+    // Whoever calls first has the link first.
+    let planned = [[0, 1], [1, 0]].map(|order| {
+        let callers = order.map(|at: usize| Caller {
+            name: "x".into(),
+            study: &studies[at],
+            cores: &cores[at],
+            arrivals: Arrivals::Closed { depth: 1 },
+        });
+        study::compose(&callers, ran.horizon, None).expect("composed")
     });
-    let planned = study::compose(&callers.collect::<Vec<_>>(), ran.horizon, None).expect("composed");
     let runs_of = |found: &clock::Composition, cores: u64| -> Vec<clock::Stamp> {
         let own = |run: &&clock::Stamp| found.instances[run.instance as usize].cores == cores;
         found.runs.iter().filter(own).map(|&run| clock::Stamp { instance: 0, ..run }).collect()
@@ -213,15 +216,15 @@ fn two_programs_share_what_they_ask_for() {
     // Until the first of the two has done all its runs, they are in each other's way just so.
     let both = [1, 2].map(|cores| runs_of(&ran, cores).last().map_or(0, |run| run.end));
     let until = both.into_iter().min().expect("two of them");
-    for cores in [1, 2] {
-        let [ran, planned] = [&ran, &planned].map(|found| {
+    let [seen, planned @ ..] = [&ran, &planned[0], &planned[1]].map(|found| {
+        [1, 2].map(|cores| {
             let mut runs = runs_of(found, cores);
             runs.retain(|run| run.end <= until);
             runs
-        });
-        assert!(ran.len() >= 2, "{ran:?}");
-        assert_eq!(ran, planned, "on cores {cores:b}");
-    }
+        })
+    });
+    assert!(seen.iter().all(|runs| runs.len() >= 2), "{seen:?}");
+    assert!(planned.contains(&seen), "{seen:#?}, not one of {planned:#?}");
     // The study of each, and its instance, say what its run asks of memories.
     let options = TimingOptions::default();
     for ((program, deployment), core) in programs.iter().zip(&deployments).zip(0..) {
