@@ -12,8 +12,8 @@ use super::{
 use crate::{
     Constant, Dim, Node, Op, Quantization, Value, ValueId,
     ops::{
-        Binary, BinaryKind, Concat, Epilogue, PoolKind, PostOp, ResizeMode, Softmax, UnaryKind,
-        infer::resolve_axis,
+        AutoPad, Binary, BinaryKind, Concat, Conv, CoordinateMode, Epilogue, NearestMode, PoolKind, PostOp,
+        Resize, ResizeMode, Softmax, UnaryKind, infer::resolve_axis,
     },
 };
 
@@ -319,7 +319,8 @@ fn products(
         dtype: to.dtype,
         result: to.params,
     }));
-    let (x, found) = if found.rest.is_some() { twice(rewriter, &node, x, axis, found)? } else { (x, found) };
+    let (x, found) =
+        if found.rest.is_some() { twice(rewriter, &mut node, x, axis, found)? } else { (x, found) };
     node.inputs = smallvec![Some(x), Some(install_weights(rewriter, found))];
     if addend.is_some() {
         node.inputs.push(addend);
@@ -327,53 +328,93 @@ fn products(
     Some(node)
 }
 
-/// The integers twice, one behind the other along the axis that is summed over, and both parts of the weights in their order: the
-/// same sums. Not for convolutions in groups, nor where the sums might leave 32 bits.
+/// The integers twice, and both parts of the weights in their order: the same sums. One behind the other along the axis that is
+/// summed over, or in groups, where every column is there twice for a window that goes two columns at a time. Not where the sums
+/// might leave 32 bits.
 fn twice(
     rewriter: &mut Rewriter<'_>,
-    node: &Node,
+    node: &mut Node,
     x: ValueId,
     channels: usize,
     mut weights: Weights,
 ) -> Option<(ValueId, Weights)> {
     /// Products of two bytes whose sums fit.
     const MOST: usize = 33_025;
-    let axis = match &node.op {
-        Op::Conv(op) => {
-            (op.groups == 1).then_some(())?;
-            1
-        }
-        _ => rewriter.value(x).shape.as_ref()?.len().checked_sub(1)?,
-    };
     let (near, rest) = (weights.rebased.take()?, weights.rest.take()?);
-    let summed = 1 - channels;
-    let mut shape = near.shape();
-    let products: usize = shape.iter().product::<usize>() / shape[channels].max(1);
-    (products <= MOST / 2).then_some(())?;
-    // Rows of what is summed over and all behind it, of the one part and the other in turn.
-    let row: usize = shape[summed..].iter().product();
-    (row > 0).then_some(())?;
-    let rows = near.bytes().chunks(row).zip(rest.bytes().chunks(row));
-    let bytes: Vec<u8> = rows.flat_map(|(near, rest)| near.iter().chain(rest).copied()).collect();
-    shape.dims_mut()[summed] *= 2;
-    weights.rebased = Some(Constant::new(DType::I8, shape, bytes)?);
+    let shape = near.shape();
+    let products = shape.iter().product::<usize>() / shape[channels].max(1);
+    (1..=MOST / 2).contains(&products).then_some(())?;
+    let rank = rewriter.value(x).shape.as_ref()?.len();
+    let (axis, op, operands, both);
+    match &mut node.op {
+        Op::Conv(conv) if conv.groups > 1 => {
+            (axis, both) = (3, beside(conv, &near, &rest)?);
+            let scales = Constant::from_f32(Shape::from([4]), &[1.0, 1.0, 1.0, 2.0])?;
+            let id = rewriter.add_value(Value::named(format!("{}:columns", node.name)));
+            rewriter.set_constant(id, scales);
+            let (mode, coordinates) = (ResizeMode::Nearest(NearestMode::Floor), CoordinateMode::Asymmetric);
+            op = Op::Resize(Resize { mode, coordinates });
+            operands = vec![Some(x), None, Some(id)];
+        }
+        other => {
+            (axis, both) = (
+                if matches!(other, Op::Conv(_)) { 1 } else { rank - 1 },
+                behind(&near, &rest, 1 - channels)?,
+            );
+            op = Op::Concat(Concat { axis: axis as isize });
+            operands = vec![Some(x); 2];
+        }
+    }
+    weights.rebased = Some(both);
     let (place, _) = rewriter.producer(node.outputs.first().copied()??)?;
     let value = rewriter.value(x);
     let mut dims = value.shape.clone()?;
-    dims[axis] = match dims[axis] {
+    dims[axis] = match dims.get(axis)? {
         Dim::Fixed(extent) => Dim::Fixed(extent.checked_mul(2)?),
         _ => return None,
     };
-    let name = value.name.clone();
-    let both = Value { dtype: value.dtype, shape: Some(dims), ..Value::named(format!("{name}:twice")) };
-    let both = rewriter.add_value(both);
-    let name = format!("{}#twice", node.name);
-    let op = Op::Concat(Concat { axis: axis as isize });
-    rewriter.add_node(
-        Node { origin: Some(node.as_origin()), ..Node::new(name, op, vec![Some(x); 2], vec![Some(both)]) },
-        place,
-    );
-    Some((both, weights))
+    let twice =
+        Value { dtype: value.dtype, shape: Some(dims), ..Value::named(format!("{}:twice", value.name)) };
+    let twice = rewriter.add_value(twice);
+    let own = Node::new(format!("{}#twice", node.name), op, operands, vec![Some(twice)]);
+    rewriter.add_node(Node { origin: Some(node.as_origin()), ..own }, place);
+    Some((twice, weights))
+}
+
+/// One part of the weights behind the other, along `axis`, the first or the second.
+fn behind(near: &Constant, rest: &Constant, axis: usize) -> Option<Constant> {
+    let mut shape = near.shape();
+    let row: usize = shape[axis..].iter().product();
+    let rows = near.bytes().chunks(row).zip(rest.bytes().chunks(row));
+    let bytes: Vec<u8> = rows.flat_map(|(near, rest)| near.iter().chain(rest).copied()).collect();
+    shape.dims_mut()[axis] *= 2;
+    Constant::new(DType::I8, shape, bytes)
+}
+
+/// Both parts of the weights beside each other, of a window over columns that are there twice, which the convolution goes by then.
+fn beside(conv: &mut Conv, near: &Constant, rest: &Constant) -> Option<Constant> {
+    let mut shape = near.shape();
+    let &[.., columns] = (shape.rank() == 4 && conv.auto_pad == AutoPad::Explicit).then_some(&*shape)? else {
+        return None;
+    };
+    let step = conv.dilation[1].checked_mul(2)?;
+    let width = step.checked_mul(columns - 1)?.checked_add(2)?;
+    let mut bytes = Vec::new();
+    for (near, rest) in near.bytes().chunks(columns).zip(rest.bytes().chunks(columns)) {
+        let first = bytes.len();
+        bytes.resize(first + width, 0);
+        for (column, (&near, &rest)) in near.iter().zip(rest).enumerate() {
+            bytes[first + column * step] = near;
+            bytes[first + column * step + 1] = rest;
+        }
+    }
+    shape.dims_mut()[3] = width;
+    conv.kernel = Some([shape[2], width]);
+    (conv.stride[1], conv.dilation[1]) = (conv.stride[1].checked_mul(2)?, 1);
+    for side in [1, 3] {
+        conv.pad[side] = conv.pad[side].checked_mul(2)?;
+    }
+    Constant::new(DType::I8, shape, bytes)
 }
 
 /// The bias as one row of `channels` integers.
