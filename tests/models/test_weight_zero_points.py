@@ -140,3 +140,40 @@ def test_groups_that_reach_further_stay_on_the_host_and_say_why(tmp_path: Path) 
     file.write_bytes(model)
     with pytest.raises(triune.errors.UnsupportedError, match=r"zero point.*symmetric"):
         triune.compile(file, target="metis", output=tmp_path / "metis")
+
+
+def test_a_normalization_whose_addend_was_taken_for_a_bias_is_a_table(tmp_path: Path) -> None:
+    rng = np.random.default_rng(11)
+    constants: dict[str, Any] = {
+        "scale": np.float32(0.05),
+        "zero": np.uint8(120),
+        "factor": rng.integers(0, 255, 6).astype(np.uint8),
+        "factor_scale": np.float32(0.003),
+        "factor_zero": np.uint8(0),
+        "addend": rng.integers(-2000, 2000, 6).astype(np.int32),
+        "addend_scale": np.float32(0.0003),
+        "addend_zero": np.int32(0),
+        "mean": rng.normal(size=6).astype(np.float32),
+        "variance": rng.uniform(0.5, 2, 6).astype(np.float32),
+        "y_scale": np.float32(0.07),
+        "y_zero": np.uint8(117),
+    }
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["x_bytes"]),
+        helper.make_node("DequantizeLinear", ["x_bytes", "scale", "zero"], ["x_real"]),
+        helper.make_node("DequantizeLinear", ["factor", "factor_scale", "factor_zero"], ["factors"]),
+        helper.make_node("DequantizeLinear", ["addend", "addend_scale", "addend_zero"], ["addends"]),
+        helper.make_node("BatchNormalization", ["x_real", "factors", "addends", "mean", "variance"], ["y_real"]),
+        helper.make_node("QuantizeLinear", ["y_real", "y_scale", "y_zero"], ["y_bytes"]),
+        helper.make_node("DequantizeLinear", ["y_bytes", "y_scale", "y_zero"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "normalization",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 6, 5, 5])],
+        [onnx.ValueInfoProto(name="y")],
+        [onnx.numpy_helper.from_array(np.asarray(array), key) for key, array in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)], ir_version=10)
+    model = onnx.shape_inference.infer_shapes(model)
+    check(model.SerializeToString(), {"x": rng.uniform(-6, 6, (1, 6, 5, 5)).astype(np.float32)}, tmp_path)

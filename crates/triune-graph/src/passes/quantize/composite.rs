@@ -9,7 +9,7 @@ use super::{
     super::rewrite::Rewriter,
     operator::clip_limits,
     over,
-    pattern::{dequantized, quantizer},
+    pattern::{bias, dequantized, quantizer},
     table::{Quantized, integer},
 };
 use crate::{
@@ -46,7 +46,10 @@ fn count(rewriter: &Rewriter<'_>, id: ValueId) -> Option<usize> {
     if let Some(constant) = &rewriter.value(id).constant {
         return (constant.dtype() == DType::F32).then(|| constant.elements());
     }
-    let (source, _) = dequantized(rewriter, id)?;
+    let source = match dequantized(rewriter, id) {
+        Some((source, _)) => source,
+        None => bias(rewriter, id)?.source,
+    };
     Some(rewriter.value(source).constant.as_ref()?.elements())
 }
 
@@ -55,9 +58,13 @@ fn floats(rewriter: &Rewriter<'_>, id: ValueId) -> Option<Vec<f32>> {
     if let Some(constant) = &rewriter.value(id).constant {
         return (constant.dtype() == DType::F32).then(|| constant.to_f32())?;
     }
-    let (source, meaning) = dequantized(rewriter, id)?;
-    let integers = rewriter.value(source).constant.as_ref()?.to_i64()?;
-    Some(integers.into_iter().map(|q| meaning.params.dequantize(q as i32)).collect())
+    if let Some((source, meaning)) = dequantized(rewriter, id) {
+        let integers = rewriter.value(source).constant.as_ref()?.to_i64()?;
+        return Some(integers.into_iter().map(|q| meaning.params.dequantize(q as i32)).collect());
+    }
+    // Tools that quantize take what is added for a bias.
+    let bias = bias(rewriter, id)?;
+    bias.floats(bias.elements)?.to_f32()
 }
 
 // ---- functions of one value ----
