@@ -67,7 +67,9 @@ def test_wrong_samples(tmp_path: Path, samples: Any, message: str) -> None:
 def test_wrong_options(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(errors.ArgumentError, match=message):
         triune.compile(DIGITS_INT8, output=tmp_path / "out", **options)
-    with pytest.raises(errors.ArgumentError, match=r"bound: expected a number of dB, or a share of answers .*, got nan"):
+    with pytest.raises(
+        errors.ArgumentError, match=r"bound: expected a number of dB, or a share of answers .*, got nan"
+    ):
         triune.quantize(
             DIGITS_F32, calibration=[{"image": SCAN}], output=tmp_path / "q", mixed="float", bound=float("nan")
         )
