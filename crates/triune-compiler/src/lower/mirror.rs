@@ -42,7 +42,9 @@ impl Lowering<'_> {
                 output
             } else {
                 let mut extents = view.dims;
-                axes.iter().for_each(|&(axis, _)| extents.dims_mut()[axis] = output.dims[axis]);
+                for &(axis, _) in axes {
+                    extents.dims_mut()[axis] = output.dims[axis];
+                }
                 self.bordering(&View::dense(output.home, view.dtype, extents), form)
             };
             self.framed(&view, &next, axes, mode, form)?;

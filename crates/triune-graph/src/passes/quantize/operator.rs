@@ -371,7 +371,7 @@ fn twice(
     let mut dims = value.shape.clone()?;
     dims[axis] = match dims.get(axis)? {
         Dim::Fixed(extent) => Dim::Fixed(extent.checked_mul(2)?),
-        _ => return None,
+        Dim::Symbol(_) => return None,
     };
     let twice =
         Value { dtype: value.dtype, shape: Some(dims), ..Value::named(format!("{}:twice", value.name)) };
