@@ -1,6 +1,7 @@
 //! Borders that repeat what lies beside them: the edge, or its mirror image.
 
 use triune_graph::{ValueId, ops::PadMode};
+use triune_tensor::{DType, Shape};
 
 use super::{Form, Lowering};
 use crate::{Error, view::View};
@@ -28,7 +29,7 @@ impl Lowering<'_> {
             .collect();
         // Channels in blocks are not taken one at a time.
         if view.blocks.is_some() && grown.iter().any(|&(axis, _)| axis == 1) {
-            let plain = self.bordering(&view, form);
+            let plain = self.room(view.dims, view.dtype, form);
             self.copy(&view, &plain)?;
             view = plain;
         }
@@ -45,7 +46,7 @@ impl Lowering<'_> {
                 for &(axis, _) in axes {
                     extents.dims_mut()[axis] = output.dims[axis];
                 }
-                self.bordering(&View::dense(output.home, view.dtype, extents), form)
+                self.room(extents, view.dtype, form)
             };
             self.framed(&view, &next, axes, mode, form)?;
             view = next;
@@ -84,7 +85,7 @@ impl Lowering<'_> {
             } else {
                 let mut extents = view.dims;
                 extents.dims_mut()[axis] = count;
-                self.bordering(&View::dense(border.home, view.dtype, extents), form)
+                self.room(extents, view.dtype, form)
             };
             // At most all but the edge are mirrored, so these are fewer than the operand has.
             for at in 0..count {
@@ -98,12 +99,12 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Scratch of the extents and type of `like`.
-    fn bordering(&mut self, like: &View, form: Form) -> View {
-        let home = self.new_scratch(like.dims, like.dtype);
+    /// Scratch for elements in such an order.
+    fn room(&mut self, dims: Shape, dtype: DType, form: Form) -> View {
+        let home = self.new_scratch(dims, dtype);
         match form {
-            Form::ChannelsLast => View::channels_last(home, like.dtype, like.dims),
-            _ => View::dense(home, like.dtype, like.dims),
+            Form::ChannelsLast => View::channels_last(home, dtype, dims),
+            _ => View::dense(home, dtype, dims),
         }
     }
 }

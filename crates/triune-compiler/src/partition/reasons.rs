@@ -190,8 +190,8 @@ impl Ends<'_> {
             .collect();
         match [before, behind].map(|ends| ends.iter().all(|is| *is)) {
             [true, true] if nodes().any(|node| self.is_grouped(node)) => {
-                " between quantizers: in groups its weights have a form over integers where they are quantized, and less their zero point \
-                 have 8 bits; symmetric ones do (int8 with zero point 0)"
+                " between quantizers: in groups its weights have a form over integers where they are quantized, and none is 255 more than \
+                 its zero point; symmetric ones do (int8 with zero point 0)"
             }
             [true, true] => {
                 " between quantizers: with these operands it has no form over integers; in float (--keep-float of triune quantize) it \

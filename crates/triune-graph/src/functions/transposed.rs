@@ -244,15 +244,7 @@ impl Transposed {
         let weights = f.transpose(weights, &[0, 2, 1, 3, 4])?;
         let each = f.product(&[made, depth])?;
         let weights = f.reshape(weights, &[channels, each, taps[3], taps[4]])?;
-        let bias = match bias {
-            Some(bias) => {
-                let bias = f.reshape(bias, &[groups, 1, made])?;
-                let bias = f.expand(bias, &[groups, depth, made])?;
-                let results = f.product(&[groups, each])?;
-                Some(f.reshape(bias, &[results])?)
-            }
-            None => None,
-        };
+        let bias = spread(f, bias, [groups, depth, made])?;
         let result = planes.over(f, x, weights, bias)?;
         let [height, width] = [f.shape(result)[2], f.shape(result)[3]];
         let plane = f.product(&[height, width])?;
@@ -351,14 +343,7 @@ impl Transposed {
             let planes = [rows, columns].map(|own| Phases { cut: 0, ..own });
             return cut_out(f, result, &Window { axes, own: window.own }, planes, [images, made, 1]);
         }
-        let bias = match bias {
-            Some(bias) => {
-                let each = f.reshape(bias, &[groups, 1, made])?;
-                let spread = f.expand(each, &[groups, rows.stride * columns.stride, made])?;
-                Some(f.reshape(spread, &[channels])?)
-            }
-            None => None,
-        };
+        let bias = spread(f, bias, [groups, kinds, made])?;
         let result = match window.few_points(f, x, turned, bias, groups)? {
             Some(result) => result,
             None => window.conv(f, x, turned, bias, groups)?,
@@ -381,6 +366,19 @@ impl Transposed {
         };
         cut_out(f, result, window, [rows, columns], [images, groups * made, slices])
     }
+}
+
+/// A bias of each group's channels, `kinds` times for each group.
+fn spread(
+    f: &mut Scope<'_, '_>,
+    bias: Option<ValueId>,
+    [groups, kinds, made]: [usize; 3],
+) -> Result<Option<ValueId>, Error> {
+    let Some(bias) = bias else { return Ok(None) };
+    let each = f.reshape(bias, &[groups, 1, made])?;
+    let all = f.expand(each, &[groups, kinds, made])?;
+    let channels = f.product(&[groups, kinds, made])?;
+    Ok(Some(f.reshape(all, &[channels])?))
 }
 
 /// What is asked for of the results of all phases, whose axes lie one within the other.

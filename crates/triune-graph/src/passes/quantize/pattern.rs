@@ -89,9 +89,9 @@ fn less_zero_points(elements: &Constant, zero_points: &[i64], axis: usize) -> Op
         near.push(part as u8);
         rest.push(i8::try_from(own - part).ok()?.cast_unsigned());
     }
-    let rest = if rest.iter().any(|&byte| byte != 0) { Some(rest) } else { None };
+    let is_needed = rest.iter().any(|&byte| byte != 0);
     let constant = |bytes: Vec<u8>| Constant::new(DType::I8, shape, bytes);
-    Some([Some(constant(near)?), rest.map(constant).map_or(Some(None), |rest| rest.map(Some))?])
+    Some([Some(constant(near)?), if is_needed { Some(constant(rest)?) } else { None }])
 }
 
 /// A dequantized bias of i32 with zero point 0, and its scales.
