@@ -22,8 +22,9 @@ import triune
 from triune import errors
 from triune.cli import main
 from triune.quantization._agreement import Agreement, agreements
+from triune.quantization._channels import Channels, steps_of
 from triune.quantization._check import check_outputs
-from triune.quantization._equalize import channels_of, curves_of, equalize_layers, peaks_of
+from triune.quantization._equalize import channels_of, curves_of, equalize_layers
 from triune.quantization._grams import round_together
 from triune.quantization._groups import function_of, join_groups
 from triune.quantization._model import Network
@@ -169,14 +170,14 @@ def test_equalization_changes_nothing_in_float(tmp_path: Path) -> None:
     (sample,) = samples(1)
     before = session(found.model).run(None, sample)
     names = list(channels_of(found))
-    peaks = dict(zip(names, map(peaks_of, session(with_outputs(found.model, names)).run(names, sample)), strict=True))
-    factors = equalize_layers(found, peaks)
+    peaks = peaks_of(found, names, sample)
+    factors = equalize_layers(found, held_by(found, names, sample), INTEGERS["s8"])
     # `left` is an output, and `total` is added to it: neither can be scaled.
     assert {one, pooled} <= set(factors)
     assert not {"left", total, joint} & set(factors)
     for expected, real in zip(before, session(found.model).run(None, sample), strict=True):
         np.testing.assert_allclose(real, expected, rtol=1e-3, atol=1e-3 * np.abs(expected).max())
-    after = dict(zip(names, map(peaks_of, session(with_outputs(found.model, names)).run(names, sample)), strict=True))
+    after = peaks_of(found, names, sample)
     alive = peaks[one] > 0
     assert np.ptp(np.log(after[one][alive])) < np.ptp(np.log(peaks[one][alive]))
 
@@ -200,10 +201,40 @@ def test_what_does_not_pass_a_factor_on_is_left_alone(tmp_path: Path, case: str)
     (sample,) = samples(1)
     before = session(found.model).run(None, sample)[0]
     names = list(channels_of(found))
-    peaks = dict(zip(names, map(peaks_of, session(with_outputs(found.model, names)).run(names, sample)), strict=True))
-    assert wide in equalize_layers(found, peaks)
+    assert wide in equalize_layers(found, held_by(found, names, sample), INTEGERS["s8"])
     after = session(found.model).run(None, sample)[0]
     np.testing.assert_allclose(after, before, rtol=1e-3, atol=1e-4 * np.abs(before).max())
+
+
+def held_by(found: Network, names: list[str], sample: dict[str, Any]) -> dict[str, Channels]:
+    """Return what tensors' channels hold with a sample."""
+    held = {name: Channels() for name in names}
+    for name, values in zip(names, session(with_outputs(found.model, names)).run(names, sample), strict=True):
+        held[name].add(values)
+    return held
+
+
+def peaks_of(found: Network, names: list[str], sample: dict[str, Any]) -> dict[str, Any]:
+    """Return the largest magnitude in each channel."""
+    return {name: np.abs(each.values).max(axis=1) for name, each in held_by(found, names, sample).items()}
+
+
+def test_steps_have_one_zero_point_between_them() -> None:
+    """Of each row as much is lost as of the others, beside what it is, whatever its size; and zeros want nothing."""
+    rows = np.random.default_rng(3).normal(1, 1, (5, 4000)) * np.array([[1e-6], [1.0], [-3.0], [50.0], [0.0]])
+    rows[2] *= -1
+    ones = np.ones(5)
+    steps = steps_of(rows, INTEGERS["s8"], ones, ones, clips=True)
+    assert steps[4] == 0
+    np.testing.assert_allclose(steps[:4] / np.abs(rows[:4]).mean(axis=1), steps[1] / np.abs(rows[1]).mean(), rtol=0.2)
+    whole = steps_of(rows, INTEGERS["s8"], ones, ones, clips=False)
+    # Nothing is clipped: 255 steps hold every row, of which some need all but one.
+    assert (np.ptp(rows[:4], axis=1) <= 255.0001 * whole[:4]).all()
+    assert (np.ptp(rows[:4], axis=1) > 200 * whole[:4]).all()
+    rare = np.concatenate([np.full(4000, 0.5), -np.full(4000, 0.5), [1000.0]])[None] * np.linspace(0.9, 1, 8001)
+    rounded, clipped = (steps_of(rare, INTEGERS["s8"], ones[:1], ones[:1], clips=each) for each in (False, True))
+    assert rounded > 0.99 * 1000 / 255
+    assert clipped <= rounded
 
 
 def bent_network(b: Builder, kind: str) -> str:
@@ -245,8 +276,11 @@ def test_equalization_puts_factors_round_bent_functions(tmp_path: Path, kind: st
     join_groups(found)
     curves = curves_of(found, (), partial(function_of, found))
     names = list(channels_of(found, curves))
-    peaks = dict(zip(names, map(peaks_of, session(with_outputs(found.model, names)).run(names, sample)), strict=True))
-    assert {*curves} <= {*equalize_layers(found, peaks, curves)}
+    factors = equalize_layers(found, held_by(found, names, sample), INTEGERS["s8"], curves)
+    assert {*curves} <= {*factors}
+    if kind == "SiLU":
+        # Channels that reach farther below 0 are turned round.
+        assert any((each < 0).any() and (each > 0).any() for each in factors.values())
     after = session(found.model).run(None, sample)[0]
     np.testing.assert_allclose(after, before, rtol=1e-3, atol=1e-4 * np.abs(before).max())
     checks = {}

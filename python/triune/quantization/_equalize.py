@@ -22,18 +22,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from triune.quantization._model import FUNCTION, Array, Network, attribute
+from triune.quantization._channels import Channels, steps_of
+from triune.quantization._model import FUNCTION, Array, ByChannel, Floats, Function, Network, Part, attribute
+from triune.quantization._scales import Integers
 
-__all__ = ["channels_of", "curves_of", "equalize_layers", "note_factors", "noted_factors", "peaks_of"]
-
-Floats = npt.NDArray[np.float64]
-Function = Callable[[Floats], Floats]
+__all__ = ["channels_of", "curves_of", "equalize_layers", "note_factors", "noted_factors"]
 
 _HOMOGENEOUS = {"AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LeakyRelu", "MaxPool", "PRelu", "Relu"}
 """What passes a positive factor per channel on."""
 
 _MOST = 32.0
 """No channel is scaled by more, or by less than its inverse: beyond it, the weights that read it would suffer."""
+
+_FREE = 1024.0
+"""The same where each channel has weights of its own, which suffer nothing: what is as small as that says little."""
 
 _TINY = 1e-30
 
@@ -46,14 +48,20 @@ _FROZEN = 0
 _BENT = {"Celu", "Elu", "Gelu", "HardSigmoid", "HardSwish", "Mish", "Selu", "Sigmoid", "Softplus", "Tanh"}
 """Functions of one value, besides those that several operators spell out."""
 
+_EVEN = {"AveragePool", "GlobalAveragePool"}
+"""What passes a negative factor on, too."""
+
 _APART = 1.5
 """How far the factors round a function have to be from each other, as a mean ratio, for a table per channel."""
 
 _FLAT = 0.05
 """Where a function is less steep than this much of its steepest, what it takes is no reason for a range."""
 
-_LIKELY = 5
-"""So many of the curves of a tensor's channels stand for all of them when its range is chosen."""
+_GROUPS = 8
+"""Groups of channels with factors near each other that a tensor has when its range is chosen."""
+
+_LIKELY = 3
+"""So many of the curves of a group's channels stand for all of them."""
 
 
 class _Factors:
@@ -112,9 +120,10 @@ class Curve:
         """Whether the results end at either side."""
         return bool(np.isfinite([self.low, self.high]).all())
 
-    def peaks(self, values: Array) -> Floats:
-        """Return the largest magnitude in each channel, of what changes the function's result."""
-        return peaks_of(np.clip(values, self.low, self.high))
+    def felt(self, values: Floats) -> Floats:
+        """Return the mean square of the function's slope over each row of values."""
+        places = ((values + _REACH) / (self._places[1] - self._places[0])).astype(np.intp)
+        return np.asarray((self._steps[np.clip(places, 0, len(self._steps) - 1)] ** 2).mean(axis=1))
 
 
 def curves_of(
@@ -187,23 +196,24 @@ def _is_plain(network: Network, node: Any) -> bool:
     return all(network.is_constant(name) and len(network.readers[name]) == 1 for name in constants)
 
 
-def peaks_of(values: Array) -> Floats:
-    """Return the largest magnitude in each channel."""
-    return np.asarray(np.abs(values).max(axis=tuple(at for at in range(values.ndim) if at != 1)), np.float64)
-
-
 def equalize_layers(
-    network: Network, peaks: Mapping[str, Floats], curves: Mapping[str, Curve] | None = None
+    network: Network,
+    held: Mapping[str, Channels],
+    integers: Integers,
+    curves: Mapping[str, Curve] | None = None,
+    *,
+    clips: bool = True,
 ) -> dict[str, Floats]:
-    """Scale channels in the network's own constants, by the largest value of each in each tensor.
+    """Scale channels in the network's own constants, by what each tensor has held, for activations of these integers.
 
-    Puts factors round those of `curves` whose channels are far apart. Returns the factors of each tensor whose channels were
-    scaled.
+    Puts factors round those of `curves` whose channels are far apart. With `clips`, ranges will leave out what is rare, and what
+    a function makes nothing of. Returns the factors of each tensor whose channels were scaled.
     """
     taken = dict(curves or {})
+    needs = _Needs(network, held, integers, taken, clips=clips)
     while True:
         numbers = channels_of(network, taken)
-        factors = _factors(network, numbers, peaks)
+        factors = _factors(network, numbers, needs)
         close = [name for name, curve in taken.items() if not _gains(network, curve, name, numbers, factors)]
         if not close:
             break
@@ -223,21 +233,84 @@ def equalize_layers(
     for name, curve in taken.items():
         result = network.nodes[curve.index].output[0]
         before, after = factors[numbers[name]], factors[numbers[result]]
-        network.functions[name, result] = _scaled_curves(curve, before, after)
+        network.by_channel[name] = _scaled_curves(curve, before, after, needs.weights(name))
         rows[curve.index] = (1 / before, after)
     if rows:
         network.enclose(rows)
     return scaled
 
 
-def _factors(network: Network, numbers: Mapping[str, Array], peaks: Mapping[str, Floats]) -> Floats:
+class _Needs:
+    """The steps that tensors' channels want."""
+
+    def __init__(
+        self,
+        network: Network,
+        held: Mapping[str, Channels],
+        integers: Integers,
+        curves: Mapping[str, Curve],
+        *,
+        clips: bool,
+    ) -> None:
+        self._network = network
+        self._held = {name: each.values for name, each in held.items()}
+        self._integers = integers
+        self._curves = dict(curves) if clips else {}
+        self._clips = clips
+        self._known: dict[tuple[str, bytes], Floats] = {}
+        for name, curve in self._curves.items():
+            if name in self._held:
+                np.clip(self._held[name], curve.low, curve.high, out=self._held[name])
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._held and self._held[name].size > 0
+
+    def ends(self, name: str) -> tuple[Floats, Floats]:
+        """Return how far each channel reaches below 0 and above it, as parts of the farthest."""
+        low, high = -self._held[name].min(axis=1), self._held[name].max(axis=1)
+        farthest = max(float(low.max()), float(high.max()), _TINY)
+        return np.maximum(low, 0) / farthest, np.maximum(high, 0) / farthest
+
+    def weights(self, name: str) -> Floats:
+        """Return what a squared error in each channel of a tensor, or of what a function makes of it, counts."""
+        curve = self._curves.get(name)
+        if curve is not None:
+            # What it makes has no weights where it was not looked at.
+            result = self._network.nodes[curve.index].output[0]
+            return self.weights(result) if result in self else 1 / _powers(curve.evaluate(self._held[name]))
+        return 1 / _powers(self._held[name])
+
+    def steps(self, name: str, signs: Floats) -> Floats:
+        """Return each channel's step, as a part of the largest, if the channels are multiplied with signs."""
+        key = name, signs.tobytes()
+        if key not in self._known:
+            values, curve = self._held[name], self._curves.get(name)
+            felt = np.ones(len(values)) if curve is None else curve.felt(values)
+            weights = self.weights(name)
+            found = steps_of(values * signs[:, None], self._integers, weights, felt, clips=self._clips)
+            self._known[key] = found / max(float(found.max(initial=0)), _TINY)
+        return self._known[key]
+
+
+def _powers(values: Floats) -> Floats:
+    """Return how much each row varies, as a square; some, where it does not.
+
+    Of the mean distance from the median: a channel that is near one value nearly everywhere, and far from it at edges, is to be
+    as exact there as others are.
+    """
+    found: Floats = np.abs(values - np.median(values, axis=1, keepdims=True)).mean(axis=1) ** 2
+    return np.asarray(np.maximum(found, max(1e-6 * float(found.max(initial=0)), _TINY)))
+
+
+def _factors(network: Network, numbers: Mapping[str, Array], needs: _Needs) -> Floats:
     """Return each factor by its number."""
     count = 1 + max((int(own.max(initial=0)) for own in numbers.values()), default=0)
+    signs = _signs(network, numbers, needs, count)
     largest, reading = np.zeros(count), np.zeros(count)
     for name, own in numbers.items():
-        if name in peaks:
+        if name in needs:
             # Each tensor against its own range: that is what its scale comes from.
-            np.maximum.at(largest, own, peaks[name] / max(float(peaks[name].max(initial=0)), _TINY))
+            np.maximum.at(largest, own, needs.steps(name, signs[own]))
     for node in _readers(network, numbers):
         grouped = _by_group(network, node)
         if grouped.shape[2] == 1:
@@ -249,12 +322,30 @@ def _factors(network: Network, numbers: Mapping[str, Array], peaks: Mapping[str,
         np.maximum.at(reading, numbers[node.input[0]], share.max(axis=1).reshape(-1))
     factors = np.ones(count)
     uneven = (largest > 0) & (reading > 0)
-    factors[uneven] = np.sqrt(reading[uneven] / largest[uneven])
+    factors[uneven] = np.clip(np.sqrt(reading[uneven] / largest[uneven]), 1 / _MOST, _MOST)
     free = (largest > 0) & (reading == 0)
-    factors[free] = 1 / largest[free]
-    factors = np.clip(factors, 1 / _MOST, _MOST)
+    factors[free] = np.minimum(1 / largest[free], _FREE)
     factors[_FROZEN] = 1
-    return factors
+    return factors * signs
+
+
+def _signs(network: Network, numbers: Mapping[str, Array], needs: _Needs, count: int) -> Floats:
+    """Return −1 for channels that reach farther below 0 than above it, so that all have their longer side above.
+
+    Only where nothing but sums and products see them: one zero point serves longer sides on one side better.
+    """
+    below, above, fixed = np.zeros(count), np.zeros(count), np.zeros(count, bool)
+    fixed[_FROZEN] = True
+    for name, own in numbers.items():
+        nodes = [network.nodes[reader] for reader in network.readers.get(name, [])]
+        nodes += [network.nodes[network.makers[name]]] if name in network.makers else []
+        if any(node.op_type in _HOMOGENEOUS - _EVEN for node in nodes):
+            fixed[own] = True
+        if name in needs:
+            low, high = needs.ends(name)
+            np.maximum.at(below, own, low)
+            np.maximum.at(above, own, high)
+    return np.where((below > above) & ~fixed, -1.0, 1.0)
 
 
 def _readers(network: Network, numbers: Container[str]) -> list[Any]:
@@ -281,19 +372,27 @@ def _gains(network: Network, curve: Curve, name: str, numbers: Mapping[str, Arra
 
 def _apart(factors: Floats) -> float:
     """Return how far factors are from their smallest, as a geometric mean."""
-    logs = np.log(factors)
+    logs = np.log(np.abs(factors))
     return float(np.exp((logs - logs.min()).mean()))
 
 
-def _scaled_curves(curve: Curve, before: Floats, after: Floats) -> Function:
-    """Return what a function makes of a scaled tensor's values in some of its channels, which stand for all."""
-    order = np.argsort(before)
-    likely = order[np.linspace(0, len(order) - 1, min(_LIKELY, len(order))).round().astype(int)]
+def _scaled_curves(curve: Curve, before: Floats, after: Floats, weights: Floats) -> ByChannel:
+    """Return what a function makes of a scaled tensor's values, by groups of channels whose factors are near each other."""
+    signed = [np.flatnonzero(before < 0), np.flatnonzero(before > 0)]
+    ordered = [side[np.argsort(before[side])] for side in signed if len(side)]
+    groups = [part for side in ordered for part in np.array_split(side, min(_GROUPS // len(ordered), len(side)))]
 
-    def evaluate(values: Floats) -> Floats:
-        return np.stack([curve.evaluate(values / before[at]) * after[at] for at in likely])
+    def of(channels: npt.NDArray[np.intp]) -> Function:
+        likely = channels[np.linspace(0, len(channels) - 1, min(_LIKELY, len(channels))).round().astype(int)]
 
-    return evaluate
+        def evaluate(values: Floats) -> Floats:
+            results = [curve.evaluate(values / before[at]) * after[at] for at in likely]
+            return np.asarray(np.stack(results) / len(likely) ** 0.5)
+
+        return evaluate
+
+    felt = weights / after**2
+    return ByChannel(tuple(Part(channels, of(channels), float(felt[channels].sum())) for channels in groups))
 
 
 _KEY = "triune.channel_factors"

@@ -10,14 +10,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from triune.quantization._model import FUNCTION, LIMITS, PRODUCTS, Array, Network, attribute
+from triune.quantization._model import (
+    FUNCTION,
+    LIMITS,
+    PRODUCTS,
+    Array,
+    Floats,
+    Function,
+    Network,
+    attribute,
+)
 from triune.quantization._statistics import session
 
 __all__ = ["function_of", "join_groups"]
-
-Floats = npt.NDArray[np.float64]
 
 _SMOOTH = {
     "Abs",
@@ -531,7 +537,7 @@ def _is_linear(network: Network, node: Any) -> bool:
     return node.op_type == "Neg" or (node.op_type in ("Add", "Mul", "Sub") and numbers)
 
 
-def function_of(network: Network, index: int) -> Callable[[Floats], Floats] | None:
+def function_of(network: Network, index: int) -> Function | None:
     """Return what a node makes of any values, if it is a function of one that is not linear."""
     node = network.nodes[index]
     if node.op_type == FUNCTION:
@@ -542,7 +548,7 @@ def function_of(network: Network, index: int) -> Callable[[Floats], Floats] | No
     return _evaluator(network, [node], node)
 
 
-def _evaluator(network: Network, nodes: list[Any], composite: Any) -> Callable[[Floats], Floats]:
+def _evaluator(network: Network, nodes: list[Any], composite: Any) -> Function:
     """Return what a group makes of any values."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
@@ -580,7 +586,7 @@ def _evaluator(network: Network, nodes: list[Any], composite: Any) -> Callable[[
     return evaluate
 
 
-def _is_gentle(evaluate: Callable[[Floats], Floats]) -> bool:
+def _is_gentle(evaluate: Function) -> bool:
     """Return whether a function makes little of small differences."""
     places = np.linspace(-_REACH, _REACH, 4001)
     results = evaluate(places)

@@ -6,6 +6,7 @@ Knows which operators there are and which of their operands are data; knows noth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,12 @@ __all__ = [
     "MOVES",
     "PRODUCTS",
     "QUANTIZED",
+    "Array",
+    "ByChannel",
+    "Floats",
+    "Function",
     "Network",
+    "Part",
     "Refused",
     "attribute",
     "extract_outputs",
@@ -35,6 +41,9 @@ __all__ = [
 ]
 
 Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+Function = Callable[[Floats], Floats]
+"""What is made of each of some values."""
 
 QUANTIZED = {
     "ConvInteger",
@@ -248,6 +257,24 @@ def attribute(node: Any, name: str, default: Any) -> Any:
     return default
 
 
+@dataclass(frozen=True)
+class Part:
+    """Some channels of a tensor."""
+
+    channels: npt.NDArray[np.intp]
+    function: Function
+    """What alone reads them."""
+    weight: float
+    """How much their mean squared error counts."""
+
+
+@dataclass(frozen=True)
+class ByChannel:
+    """A tensor of whose channels a function makes different things."""
+
+    parts: tuple[Part, ...]
+
+
 class Network:
     """A prepared model with its nodes by what they make and read.
 
@@ -259,8 +286,10 @@ class Network:
 
         graph = model.graph
         self.model = model
-        self.functions: dict[tuple[str, str], Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]] = {}
+        self.functions: dict[tuple[str, str], Function] = {}
         """What a group of operators makes of values, by its operand and its result."""
+        self.by_channel: dict[str, ByChannel] = {}
+        """What a function makes of a tensor's channels that have factors of their own."""
         self.runners: dict[bytes, Any] = {}
         """Sessions on what groups do, by their models."""
         self._to_array = numpy_helper.to_array

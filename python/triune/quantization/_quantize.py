@@ -25,8 +25,9 @@ from triune.batch import Preprocess
 from triune.batch._pictures import Format
 from triune.errors import ArgumentError, InternalError, QuantizationWarning, UnsupportedError
 from triune.quantization._agreement import Agreement, agreements
+from triune.quantization._channels import Channels
 from triune.quantization._check import OutputCheck, check_outputs
-from triune.quantization._equalize import channels_of, curves_of, equalize_layers, note_factors, peaks_of
+from triune.quantization._equalize import channels_of, curves_of, equalize_layers, note_factors
 from triune.quantization._grams import Gram
 from triune.quantization._groups import function_of, join_groups
 from triune.quantization._layout import join_orders
@@ -39,7 +40,7 @@ from triune.quantization._samples import Expected, Samples
 from triune.quantization._shares import lost_to_rounding
 from triune.quantization._statistics import HeldOut, Observer, exact_session, session, with_outputs
 from triune.quantization._work import work_of
-from triune.quantization._write import Found, Layout, Recipe, Written, write
+from triune.quantization._write import INTEGERS, Found, Layout, Recipe, Written, write
 
 __all__ = ["quantize", "quantize_file"]
 
@@ -311,6 +312,7 @@ class _Work:
             histograms=histograms,
             counts=self._layout.shares.counted,
             grams={name: list(grams.values()) for name, grams in watched.items()},
+            groups=self._layout.groups(),
         )
         self.count = self._observer.run(fed)
         self.held_out, self.shown = held.count, held.shown
@@ -329,17 +331,16 @@ class _Work:
         scaled = self._recipe.bits == 8 and self._recipe.per_channel
         bent = curves_of(network, self._why, partial(function_of, network)) if scaled else {}
         # The other methods know nothing of what a function makes of a range's ends.
-        ends_matter = self._recipe.method != "mse"
+        clips = self._recipe.method == "mse"
         names = [name for name in channels_of(network, bent) if not self._layout.is_internal(name)]
         if not names:
             return
         runner = session(with_outputs(network.model, names))
-        peaks: dict[str, Any] = {}
+        held = {name: Channels() for name in names}
         for sample in samples:
             for name, values in zip(names, runner.run(names, sample), strict=True):
-                found = peaks_of(values) if ends_matter or name not in bent else bent[name].peaks(values)
-                peaks[name] = np.maximum(peaks.get(name, found), found)
-        self._factors = equalize_layers(network, peaks, bent)
+                held[name].add(values)
+        self._factors = equalize_layers(network, held, INTEGERS[self._recipe.act], bent, clips=clips)
 
     def write(self) -> Written:
         """Return the quantized model."""

@@ -12,12 +12,10 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from triune.quantization._model import Array
+from triune.quantization._model import Array, ByChannel, Floats, Function
 from triune.quantization._statistics import Distribution
 
 __all__ = ["METHODS", "Integers", "Parameters", "find_parameters", "find_weight_scales", "parameters_of"]
-
-Floats = npt.NDArray[np.float64]
 
 METHODS = ("mse", "minmax", "percentile", "entropy")
 """How ranges can be found."""
@@ -90,7 +88,7 @@ def parameters_of(low: float, high: float, integers: Integers) -> Parameters:
 
 
 def find_parameters(
-    seen: Distribution, integers: Integers, method: str, function: Callable[[Floats], Floats] | None = None
+    seen: Distribution, integers: Integers, method: str, function: Function | ByChannel | None = None
 ) -> Parameters:
     """Return the parameters for what was seen, by one of `METHODS`.
 
@@ -102,7 +100,7 @@ def find_parameters(
     if method == "percentile":
         low, high = _percentile(seen, low, high)
     elif method == "mse" and integers.steps <= _MANY:
-        low, high = _search(seen, low, high, _SquaredErrors(seen, integers, function))
+        low, high = _search(seen, low, high, _errors_of(seen, integers, function))
     elif method == "entropy":
         low, high = _search(seen, low, high, partial(_divergences, seen, levels=min(integers.steps, 255) + 1))
     if integers.steps > _MANY:
@@ -147,6 +145,24 @@ def _search(
     return low * best[0], high * best[1]
 
 
+def _errors_of(
+    seen: Distribution, integers: Integers, function: Function | ByChannel | None
+) -> Callable[[Sequence[tuple[float, float]]], Sequence[float]]:
+    """Return what finds the error of ranges."""
+    if not isinstance(function, ByChannel):
+        return _SquaredErrors(seen, integers, function)
+    every = [
+        _SquaredErrors(held, integers, part.function) for held, part in zip(seen.parts, function.parts, strict=True)
+    ]
+    weights = np.array([part.weight for part in function.parts])
+
+    def errors(ranges: Sequence[tuple[float, float]]) -> list[float]:
+        found: list[float] = (weights @ np.array([each(ranges) for each in every])).tolist()
+        return found
+
+    return errors
+
+
 class _SquaredErrors:
     """The mean square of what rounding and clipping to a range change of a function's results, or of the values.
 
@@ -154,7 +170,7 @@ class _SquaredErrors:
     may be 0, and the last round of a search repeats the one before.
     """
 
-    def __init__(self, seen: Distribution, integers: Integers, function: Callable[[Floats], Floats] | None) -> None:
+    def __init__(self, seen: Distribution, integers: Integers, function: Function | None) -> None:
         self._middles, self._shares = seen.histogram()
         self._integers, self._function = integers, function
         self._wanted = self._middles if function is None else function(self._middles)

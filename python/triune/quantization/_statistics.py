@@ -5,7 +5,7 @@ One pass over the samples, which may be an iterator; memory does not grow with t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,9 +39,11 @@ _SEEN = 1 << 14
 
 
 class Distribution:
-    """Range and histogram of a tensor's values over all samples."""
+    """Range and histogram of a tensor's values over all samples, and of groups of its channels, where there are any."""
 
-    def __init__(self) -> None:
+    def __init__(self, groups: Sequence[npt.NDArray[np.intp]] = ()) -> None:
+        self._groups = groups
+        self.parts = [Distribution() for _ in groups]
         self.low = np.inf
         self.high = -np.inf
         self.reach = 0.0
@@ -50,6 +52,8 @@ class Distribution:
 
     def add(self, values: Array, offset: int | None) -> None:
         """Take the values of another sample; `offset` chooses which go into the histogram, None: none."""
+        for channels, part in zip(self._groups, self.parts, strict=True):
+            part.add(values[:, channels], offset)
         flat = values.reshape(-1)
         self.low = min(self.low, float(flat.min()))
         self.high = max(self.high, float(flat.max()))
@@ -171,12 +175,14 @@ class Observer:
         histograms: bool,
         counts: Callable[[str, Array], Array] = lambda _, values: values,
         grams: Mapping[str, list[Gram]] | None = None,
+        groups: Mapping[str, Sequence[npt.NDArray[np.intp]]] | None = None,
     ) -> None:
         """Watch the ranges of `tensors`, and the channels of those in `moments` along their axes.
 
         `counts` makes of a tensor's name and its values what its range has to hold. `grams` see operands, by their names.
+        `groups` are channels that are looked at by themselves, too.
         """
-        self.distributions = {name: Distribution() for name in tensors}
+        self.distributions = {name: Distribution((groups or {}).get(name, ())) for name in tensors}
         self.moments = {name: Moments(axis) for name, axis in moments.items()}
         self._names = list(dict.fromkeys([*self.distributions, *self.moments]))
         inputs = {value.name for value in model.graph.input}

@@ -6,7 +6,7 @@ and each part of a Concat its own. A Relu or Clip behind a product or a sum is p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from triune.quantization._grams import Gram, gram_of
-from triune.quantization._model import LIMITS, PRODUCTS, Array, Network, tensor_names, unused
+from triune.quantization._model import LIMITS, PRODUCTS, Array, ByChannel, Function, Network, tensor_names, unused
 from triune.quantization._scales import Integers, Parameters, find_parameters, parameters_of
 from triune.quantization._shares import FAR, Shares
 from triune.quantization._statistics import Distribution, Moments
@@ -32,7 +32,7 @@ INTEGERS = {
 _ALIKE = 0.5
 """Parts of a Concat whose ranges are at least this much of the whole's share its scale."""
 
-FUNCTIONS: dict[str, Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]] = {
+FUNCTIONS: dict[str, Function] = {
     "Gelu": lambda x: x / (1 + np.exp(-1.702 * np.clip(x, -40, 40))),
     "HardSigmoid": lambda x: np.clip(0.2 * x + 0.5, 0, 1),
     "HardSwish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
@@ -152,9 +152,15 @@ class Layout:
                 found.setdefault(node.input[0], {})[node.output[0]] = gram
         return found
 
-    def function(self, name: str) -> Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]] | None:
+    def groups(self) -> dict[str, list[npt.NDArray[np.intp]]]:
+        """Return the tensors of whose channels a function makes different things, in groups of those it treats alike."""
+        return {name: [part.channels for part in each.parts] for name, each in self.network.by_channel.items()}
+
+    def function(self, name: str) -> Function | ByChannel | None:
         """Return the function that alone reads a tensor, if there is one."""
         network = self.network
+        if name in network.by_channel:
+            return network.by_channel[name]
         readers = [network.nodes[index] for index in network.readers.get(name, [])]
         if not readers or name in network.outputs:
             return None
