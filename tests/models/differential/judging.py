@@ -13,7 +13,7 @@ import onnx
 import onnxruntime
 from drawing import Array, Case, Draw, Refused, Type, case, spelled
 from microsoft import DOMAIN, schemas
-from onnx import defs
+from onnx import defs, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from recipes import RECIPES
 
@@ -93,6 +93,11 @@ def circumstances(made: Case, feeds: Mapping[str, Any], mine: Result, theirs: Re
         said += ", under SAME"
     if any(each.name == "group" and each.i > 1 for each in attributes):
         said += ", in groups"
+    padded = any((each.name == "pads" and any(each.ints)) or each.name == "auto_pad" for each in attributes)
+    weights = [numpy_helper.to_array(each) for each in graph.initializer]
+    weights += [feeds[name] for node in graph.node for name in node.input[1:2] if isinstance(feeds.get(name), np.ndarray)]
+    if padded and any(each.dtype.kind == "f" and not np.isfinite(each).all() for each in weights):
+        said += ", with weights that are not finite on borders"
     known = [each.data_type for each in graph.initializer]
     if onnx.TensorProto.FLOAT16 in [*known, *(each.type.tensor_type.elem_type for each in graph.input)]:
         said += ", of float16"
