@@ -64,8 +64,32 @@ multiversion! {
     }
 }
 
+/// The greater of two numbers, channel by channel, of equal ones the first.
+#[inline(always)]
+fn greater(a: &[f64; SAMPLE_CHANNELS], b: &[f64; SAMPLE_CHANNELS]) -> [f64; SAMPLE_CHANNELS] {
+    std::array::from_fn(|lane| if b[lane] > a[lane] { b[lane] } else { a[lane] })
+}
+
 multiversion! {
     fn largest(map: SampleMap<'_>, down: &[SamplePlace], across: &[SamplePlace], most: &mut [f64; SAMPLE_CHANNELS]) {
+        if map.is_finite {
+            // One for each corner: none waits for another.
+            let mut best = [[f64::NEG_INFINITY; SAMPLE_CHANNELS]; 4];
+            best[0] = *most;
+            for y in down {
+                for x in across {
+                    let (Some(y), Some(x)) = (*y, *x) else {
+                        best[0] = greater(&best[0], &[0.0; SAMPLE_CHANNELS]);
+                        continue;
+                    };
+                    for (best, (pixel, factor)) in best.iter_mut().zip(map.corners(y, x)) {
+                        *best = greater(best, &pixel.map(|pixel| factor * pixel));
+                    }
+                }
+            }
+            *most = greater(&greater(&best[0], &best[1]), &greater(&best[2], &best[3]));
+            return;
+        }
         let mut best = *most;
         for y in down {
             for x in across {
@@ -78,7 +102,7 @@ multiversion! {
                 for (pixel, factor) in map.corners(y, x) {
                     for (best, pixel) in best.iter_mut().zip(pixel) {
                         let own = factor * pixel;
-                        *best = if own > *best || !map.is_finite && own.is_nan() { own } else { *best };
+                        *best = if own > *best || own.is_nan() { own } else { *best };
                     }
                 }
             }

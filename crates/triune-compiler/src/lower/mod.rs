@@ -109,6 +109,7 @@ pub fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Result<Lo
         attentions: Attentions::default(),
         readers: readers(graph),
         parents: HashMap::new(),
+        nested: HashMap::new(),
         becomes_map: maps_to_be(graph),
         commands: CommandBuffer::default(),
         operators: Vec::with_capacity(graph.nodes.len()),
@@ -124,6 +125,7 @@ pub fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Result<Lo
         lowering.views[id.0 as usize] = Some(input.view);
     }
     lowering.find_parents();
+    lowering.find_nested();
     lowering.find_attentions();
     let (mut done, mut ended) = (vec![false; graph.outputs.len()], 0);
     let mut stages = io.turns.stages.iter().zip(&io.turns.pauses).peekable();
@@ -178,6 +180,8 @@ struct Lowering<'g> {
     readers: Vec<(u32, NodeId)>,
     /// Values that are written straight into a part of a concatenation: its output, and the first channel.
     parents: HashMap<ValueId, (ValueId, usize)>,
+    /// Joined values that are joined again, and read by nothing else but slices: the whole, and where they lie in it.
+    nested: HashMap<ValueId, (ValueId, usize, usize)>,
     /// For every value, whether something that reads feature maps comes of it before its elements are moved.
     becomes_map: Vec<bool>,
     commands: CommandBuffer,
@@ -273,6 +277,39 @@ impl Lowering<'_> {
                 channel += dims[1];
             }
         }
+    }
+
+    /// Marks joined values that are parts of another joined value, along an axis that is no feature map's channels: borders that repeat
+    /// what lies opposite are joined to a map axis by axis.
+    fn find_nested(&mut self) {
+        for node in &self.graph.nodes {
+            let (Op::Concat(op), &[Some(whole)]) = (&node.op, &node.outputs[..]) else { continue };
+            let Some(dims) = self.graph.value(whole).fixed_shape() else { continue };
+            let Ok(axis) = movement::axis(node, op.axis, dims.len()) else { continue };
+            if dims.len() == 4 && axis == 1 {
+                continue;
+            }
+            let mut start = 0;
+            for &part in node.inputs.iter().flatten() {
+                let Some(extents) = self.graph.value(part).fixed_shape() else { break };
+                let own = start;
+                start += extents[axis];
+                let producer = self.producers[part.0 as usize].map(|id| &self.graph.nodes[id.0 as usize].op);
+                let is_joined = matches!(producer, Some(Op::Concat(_)));
+                if is_joined && !self.outputs.contains_key(&part) && self.is_only_cut(part, node) {
+                    self.nested.insert(part, (whole, axis, own));
+                }
+            }
+        }
+    }
+
+    /// Whether a value is one operand of `whole`, and all else that reads it takes slices.
+    fn is_only_cut(&self, value: ValueId, whole: &Node) -> bool {
+        let times = |node: &Node| node.inputs.iter().flatten().filter(|&&input| input == value).count();
+        times(whole) == 1
+            && self.graph.nodes.iter().filter(|node| times(node) > 0).all(|node| {
+                std::ptr::eq(node, whole) || matches!(node.op, Op::Slice(_)) && node.inputs[0] == Some(value)
+            })
     }
 
     /// Ends a stage: what the host reads has to be in its place.
