@@ -213,7 +213,7 @@ def equalize_layers(
     needs = _Needs(network, held, integers, taken, clips=clips)
     while True:
         numbers = channels_of(network, taken)
-        factors = _factors(network, numbers, needs)
+        factors = _factors(network, numbers, needs, taken)
         close = [name for name, curve in taken.items() if not _gains(network, curve, name, numbers, factors)]
         if not close:
             break
@@ -302,10 +302,10 @@ def _powers(values: Floats) -> Floats:
     return np.asarray(np.maximum(found, max(1e-6 * float(found.max(initial=0)), _TINY)))
 
 
-def _factors(network: Network, numbers: Mapping[str, Array], needs: _Needs) -> Floats:
+def _factors(network: Network, numbers: Mapping[str, Array], needs: _Needs, curves: Mapping[str, Curve]) -> Floats:
     """Return each factor by its number."""
     count = 1 + max((int(own.max(initial=0)) for own in numbers.values()), default=0)
-    signs = _signs(network, numbers, needs, count)
+    signs = _signs(network, numbers, needs, curves, count)
     largest, reading = np.zeros(count), np.zeros(count)
     for name, own in numbers.items():
         if name in needs:
@@ -329,12 +329,18 @@ def _factors(network: Network, numbers: Mapping[str, Array], needs: _Needs) -> F
     return factors * signs
 
 
-def _signs(network: Network, numbers: Mapping[str, Array], needs: _Needs, count: int) -> Floats:
+def _signs(
+    network: Network, numbers: Mapping[str, Array], needs: _Needs, curves: Mapping[str, Curve], count: int
+) -> Floats:
     """Return −1 for channels that reach farther below 0 than above it, so that all have their longer side above.
 
-    Only where nothing but sums and products see them: one zero point serves longer sides on one side better.
+    One zero point serves longer sides on one side better, where functions end them at different places. Elsewhere channels reach
+    about as far to both sides. Only where nothing but sums and products see them besides.
     """
-    below, above, fixed = np.zeros(count), np.zeros(count), np.zeros(count, bool)
+    below, above, fixed = np.zeros(count), np.zeros(count), np.ones(count, bool)
+    for name, curve in curves.items():
+        for around in {name, network.nodes[curve.index].output[0]} & {*numbers}:
+            fixed[numbers[around]] = False
     fixed[_FROZEN] = True
     for name, own in numbers.items():
         nodes = [network.nodes[reader] for reader in network.readers.get(name, [])]
