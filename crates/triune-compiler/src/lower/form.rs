@@ -33,7 +33,9 @@ impl Lowering<'_> {
             let whole = self.place(parent, Form::ChannelsLast)?;
             // No command reads and writes one buffer: pixels of two parts lie in turn.
             view = whole.channels(channel, dims[1]).filter(|_| !self.producer_reads(id, whole.home));
-        } else if matches!(form, Form::Dense) && let Some(&(whole, axis, start)) = self.nested.get(&id) {
+        } else if matches!(form, Form::Dense)
+            && let Some(&(whole, axis, start)) = self.nested.get(&id)
+        {
             let whole = self.place(whole, Form::Dense)?;
             let is_free = whole.is_dense() && whole.blocks.is_none() && !self.producer_reads(id, whole.home);
             view = is_free.then(|| whole.sliced(axis, start, dims[axis], 1));
