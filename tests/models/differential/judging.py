@@ -95,7 +95,9 @@ def circumstances(made: Case, feeds: Mapping[str, Any], mine: Result, theirs: Re
         said += ", in groups"
     padded = any((each.name == "pads" and any(each.ints)) or each.name == "auto_pad" for each in attributes)
     weights = [numpy_helper.to_array(each) for each in graph.initializer]
-    weights += [feeds[name] for node in graph.node for name in node.input[1:2] if isinstance(feeds.get(name), np.ndarray)]
+    weights += [
+        feeds[name] for node in graph.node for name in node.input[1:2] if isinstance(feeds.get(name), np.ndarray)
+    ]
     if padded and any(each.dtype.kind == "f" and not np.isfinite(each).all() for each in weights):
         said += ", with weights that are not finite on borders"
     known = [each.data_type for each in graph.initializer]
