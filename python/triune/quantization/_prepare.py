@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 
 from triune.quantization._model import Array, Refused, attribute, extract_outputs, names_read, tensor_names, unused
 from triune.quantization._products import write_products
+from triune.quantization._spelled import spell_out
 from triune.quantization._statistics import session, with_outputs
 
 __all__ = ["prepare"]
@@ -38,10 +39,11 @@ _TYPES = {"float": "FLOAT", "float16": "FLOAT16", "double": "DOUBLE", "bfloat16"
 """Types of elements as onnxruntime spells them, and as onnx does."""
 
 
-def prepare(source: Path, scratch: Path, outputs: Sequence[str] = ()) -> Any:
+def prepare(source: Path, scratch: Path, outputs: Sequence[str] = (), whole: Container[str] = ()) -> Any:
     """Return the float model with constants and normalizations folded and shapes known, of an operator set that is new enough.
 
-    `outputs` are tensors or nodes of the file to end it at. Writes into `scratch`. Raises `Refused` for one that is too large.
+    `outputs` are tensors or nodes of the file to end it at; `whole` are names of nodes, or of what they make,
+    that are not spelled out as others. Writes into `scratch`. Raises `Refused` for one that is too large.
     """
     import onnx
     from onnxruntime.quantization.shape_inference import quant_pre_process
@@ -90,6 +92,7 @@ def prepare(source: Path, scratch: Path, outputs: Sequence[str] = ()) -> Any:
     for index, node in enumerate(prepared.graph.node):
         # Everything that is said of a node says its name.
         node.name = node.name or unused(f"{node.op_type}_{index}", names)
+    spell_out(prepared, whole)
     return prepared
 
 

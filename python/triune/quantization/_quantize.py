@@ -201,7 +201,8 @@ def quantize_file(
     checked = Samples(samples, inputs, say)
     with scratch() as folder, _hushed(quiet):
         try:
-            prepared = prepare(source, folder, options.outputs)
+            named = {*options.keep_float, *(options.float_from or ())}
+            prepared = prepare(source, folder, options.outputs, named)
             work = _Work(prepared, inputs, options, say, len(said.labels))
             work.observe(checked)
             written = work.write()
