@@ -219,6 +219,34 @@ def peaks_of(found: Network, names: list[str], sample: dict[str, Any]) -> dict[s
     return {name: np.abs(each.values).max(axis=1) for name, each in held_by(found, names, sample).items()}
 
 
+@pytest.mark.filterwarnings("ignore::triune.errors.QuantizationWarning")
+def test_channels_of_nothing_do_not_outweigh_others(tmp_path: Path) -> None:
+    """A function with a dead channel in front of it, and one of next to nothing, keeps its range for those that are alive."""
+    quality = {}
+    for alive in (True, False):
+        b = Builder(4)
+        weights = b.random.normal(0, 0.3, (12, 3, 3, 3))
+        if not alive:
+            weights[2], weights[5] = 0, weights[5] * 1e-6
+        hidden = b.node("Conv", "image", b.constant(weights), pads=[1] * 4)
+        b.channels[hidden] = 12
+        path = b.save(tmp_path / "float.onnx", y=b.conv(b.act(hidden), 6))
+        quality[alive] = triune.quantize(path, calibration=samples(8), output=tmp_path / "q.onnx").checks[0].sqnr
+    assert quality[False] > quality[True] - 3
+
+
+@pytest.mark.filterwarnings("ignore::triune.errors.QuantizationWarning")
+def test_samples_are_left_as_they_are(tmp_path: Path) -> None:
+    """Of few samples the check is on those that were observed: a product that reads the input does not change them."""
+    b = Builder(5)
+    flat = b.node("Reshape", "image", b.constant([1, 3 * SIZE * SIZE], np.int64))
+    path = b.save(
+        tmp_path / "float.onnx", y=b.node("MatMul", flat, b.constant(b.random.normal(0, 0.1, (3 * SIZE**2, 8))))
+    )
+    result = triune.quantize(path, calibration=samples(4), output=tmp_path / "q.onnx")
+    assert result.checks[0].sqnr > 30
+
+
 def test_steps_have_one_zero_point_between_them() -> None:
     """Of each row as much is lost as of the others, beside what it is, whatever its size; and zeros want nothing."""
     rows = np.random.default_rng(3).normal(1, 1, (5, 4000)) * np.array([[1e-6], [1.0], [-3.0], [50.0], [0.0]])

@@ -137,6 +137,25 @@ def test_attention_that_is_more_stays_whole(tmp_path: Path) -> None:
         assert ("Attention" in kinds) == ("attention" in result.kept_float) == (number < 2)
 
 
+@pytest.mark.filterwarnings("ignore::triune.errors.QuantizationWarning")
+def test_what_branches_read_is_still_there(tmp_path: Path) -> None:
+    """Nodes and constants that only a branch of an If reads are kept beside what is spelled out."""
+    g = Graph(1, PLACES, WIDTH)
+    outer, number = g.node("Tanh", "x"), g.constant(np.full(WIDTH, 2, np.float32))
+    result = [helper.make_tensor_value_info("t", TensorProto.FLOAT, None)]
+    branches = [
+        helper.make_graph([helper.make_node(kind, [outer, number], ["t"], f"in_{kind}")], kind, [], result)
+        for kind in ("Add", "Mul")
+    ]
+    normal = g.node("LpNormalization", g.linear("x", WIDTH, WIDTH), axis=-1, p=2)
+    chosen = g.node("If", g.constant(np.array(True)), then_branch=branches[0], else_branch=branches[1])
+    model = g.save(tmp_path / "float.onnx", g.node("Add", g.linear(normal, WIDTH, WIDTH), chosen))
+    sample = g.samples(1)[0]
+    expected = session(str(model)).run(None, sample)[0]
+    np.testing.assert_allclose(session(prepare(model, tmp_path)).run(None, sample)[0], expected, rtol=1e-4, atol=1e-5)
+    assert triune.quantize(model, calibration=g.samples(), output=tmp_path / "q.onnx").checks[0].sqnr > 25
+
+
 def by_operator(g: Graph, x: str, axis: int) -> str:
     return g.node("LpNormalization", x, axis=axis, p=2)
 
@@ -174,8 +193,8 @@ def test_divisions_by_a_length_are_whole_on_cards(tmp_path: Path, way: Any, axis
 
 
 def test_divisions_by_something_else_stay(tmp_path: Path) -> None:
-    """By another value's length, by one with a high floor, and by one whose axes are gone."""
-    for kind in ("other", "floor", "flat"):
+    """By another value's length, one with a high floor, one whose axes are gone, and one of more axes than the value."""
+    for kind in ("other", "floor", "flat", "wider"):
         g = Graph(1, 3, 10, 10, opset=18)
         x, y = g.conv("x", 3, 16), g.conv("x", 3, 16)
         length = g.node(
@@ -183,6 +202,8 @@ def test_divisions_by_something_else_stay(tmp_path: Path) -> None:
         )
         if kind == "floor":
             length = g.node("Clip", length, g.constant(np.float32(0.5)))
+        if kind == "wider":
+            length = g.node("Max", g.constant(np.full((1, 1, 1, 1, 1), 1e-9, np.float32)), length)
         model = g.save(tmp_path / f"{kind}.onnx", g.node("Div", x, length))
         kinds = {node.op_type for node in prepare(model, tmp_path).graph.node}
         assert "ReduceL2" in kinds, kind

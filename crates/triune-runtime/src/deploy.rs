@@ -11,7 +11,10 @@ use std::{
 
 use triune_device::{
     Addr, Chunk, Command, Decoded, DeviceSpec, Executor, Layout, Memory, Sanitize, SegmentKind, SegmentTable,
-    Stream, Timeline, TimingOptions, command, spec::Precision, timing, work,
+    Stream, Timeline, TimingOptions, command,
+    spec::Precision,
+    timing::{self, Asked},
+    work,
 };
 use triune_fork::Brief;
 use triune_kernels::{Isa, Pool};
@@ -244,6 +247,8 @@ pub struct Deployment {
     device: Arc<Device>,
     program: Arc<Program>,
     images: Vec<Mutex<Image>>,
+    /// What the commands of an image ask for, by stages, in the precision and with the share of the array of the deployment.
+    asked: Vec<Asked>,
     timeline: Timeline,
     places: Vec<Place>,
     pool: Pool,
@@ -315,17 +320,18 @@ impl Deployment {
             }
             None => Vec::new(),
         };
-        let timeline = timeline(device, program, &places, &images, &circumstances, None)?;
+        let asked = asked(device, program, &places, &images, &circumstances)?;
+        let timeline = in_stages(&device.spec, program, &asked, &circumstances, None)?;
         let meter = if timeline.clock_mhz == 0 {
             None
         } else {
-            let busy = busier(device, program, &places, &images, &timeline, &circumstances)?;
+            let busy = busier(&device.spec, program, &asked, &timeline, &circumstances)?;
             let demand = demand(&device.spec, program, cores(options, program.batch), &busy, &timeline);
             Some(Meter::new(&device.clock, program.batch as u32, demand, options.lag, options.realtime)?)
         };
         let (device, program) = (Arc::clone(device), Arc::clone(program));
         let between = Vec::new();
-        Ok(Self { device, program, images, timeline, places, pool, meter, between, _loaded: loaded })
+        Ok(Self { device, program, images, asked, timeline, places, pool, meter, between, _loaded: loaded })
     }
 
     /// What each run asks of the device's cores and link; `None` when time is not modelled.
@@ -351,7 +357,12 @@ impl Deployment {
     /// The timeline under other circumstances: another clock, 16-bit elements, other cores at work besides. Commands stay cut
     /// into the tiles that were best when the program was deployed; for 16-bit elements, which are larger, they are cut anew.
     pub fn retime(&self, options: &TimingOptions) -> Result<Timeline, Error> {
-        timeline(&self.device, &self.program, &self.places, &self.images, options, Some(&self.timeline))
+        let spec = &self.device.spec;
+        if self.asked.iter().all(|asked| asked.serves(options)) {
+            return in_stages(spec, &self.program, &self.asked, options, Some(&self.timeline));
+        }
+        let asked = asked(&self.device, &self.program, &self.places, &self.images, options)?;
+        in_stages(spec, &self.program, &asked, options, Some(&self.timeline))
     }
 
     /// Where the segments of the first image lie: instructions, constants, feature maps in the far and in the near
@@ -551,27 +562,20 @@ fn cores(options: &DeployOptions, batch: usize) -> u64 {
 
 /// Nanoseconds of a run while 1, 2, … all cores of the device are at work. Runs of more cores than that are not asked for.
 fn busier(
-    device: &Device,
+    spec: &DeviceSpec,
     program: &Program,
-    places: &[Place],
-    images: &[Mutex<Image>],
+    asked: &[Asked],
     own: &Timeline,
     circumstances: &TimingOptions,
 ) -> Result<Vec<u64>, Error> {
     let shortest = circumstances.active_cores;
-    (1..=device.spec.cores)
+    (1..=spec.cores)
         .map(|active| {
             if active <= shortest {
                 return Ok(own.nanos_up(own.total_cycles));
             }
-            let busy = timeline(
-                device,
-                program,
-                places,
-                images,
-                &TimingOptions { active_cores: active, ..*circumstances },
-                Some(own),
-            )?;
+            let options = TimingOptions { active_cores: active, ..*circumstances };
+            let busy = in_stages(spec, program, asked, &options, Some(own))?;
             Ok(busy.nanos_up(busy.total_cycles))
         })
         .collect()
@@ -715,20 +719,35 @@ fn scratch_places(spec: &DeviceSpec) -> [&str; 3] {
     [&spec.placement.scratch, &spec.placement.constants, &spec.placement.io]
 }
 
-/// What one image costs; all images cost the same but for the memory that their feature maps found room in.
-fn timeline(
+/// What the commands of one image ask for, by the program's stages; all images ask for the same but for the memory that their feature
+/// maps found room in.
+fn asked(
     device: &Device,
     program: &Program,
     places: &[Place],
     images: &[Mutex<Image>],
     options: &TimingOptions,
-    cut: Option<&Timeline>,
-) -> Result<Timeline, Error> {
+) -> Result<Vec<Asked>, Error> {
     let image = images.first().ok_or_else(|| Error::internal("a batch of 0"))?;
     let image = image.lock().unwrap_or_else(PoisonError::into_inner);
     let placement: Vec<&str> = places.iter().map(|place| &*place.memory).collect();
     let commands: Vec<Command> = image.executor.decoded().commands().collect();
-    in_stages(&device.spec, program, &commands, &placement, options, cut)
+    by_stages(&device.spec, program, &commands, &placement, options)
+}
+
+/// What commands ask for, by the program's stages.
+pub(crate) fn by_stages(
+    spec: &DeviceSpec,
+    program: &Program,
+    commands: &[Command],
+    placement: &[&str],
+    options: &TimingOptions,
+) -> Result<Vec<Asked>, Error> {
+    let stage = |stage: Range<usize>| {
+        let own = &commands[stage.start.min(commands.len())..stage.end.min(commands.len())];
+        Ok(Asked::new(spec, own, placement, options)?)
+    };
+    program.stages().map(stage).collect()
 }
 
 /// The timeline of a program that begins anew behind each of its waits, with nothing under way; what the host does there takes
@@ -736,18 +755,16 @@ fn timeline(
 pub(crate) fn in_stages(
     spec: &DeviceSpec,
     program: &Program,
-    commands: &[Command],
-    placement: &[&str],
+    asked: &[Asked],
     options: &TimingOptions,
     cut: Option<&Timeline>,
 ) -> Result<Timeline, Error> {
     let cut = cut.filter(|_| options.precision == Precision::Int8).map_or(&[][..], |cut| &cut.commands);
     let options = &TimingOptions { resident_bytes: program.resident_bytes(), ..*options };
     let mut whole: Option<Timeline> = None;
-    for stage in program.stages() {
-        let own = &commands[stage.start.min(commands.len())..stage.end.min(commands.len())];
-        let tilings = cut.iter().skip(stage.start).take(own.len()).map(|time| time.tiling);
-        let part = timing::timeline_tiled(spec, own, placement, options, tilings)?;
+    for (stage, asked) in program.stages().zip(asked) {
+        let tilings = cut.iter().skip(stage.start).take(stage.len()).map(|time| time.tiling);
+        let part = asked.timeline(spec, options, tilings)?;
         match &mut whole {
             None => whole = Some(part),
             Some(whole) => whole.append(part),

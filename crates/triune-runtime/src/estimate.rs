@@ -9,7 +9,7 @@ use triune_device::{Command, DeviceSpec, Timeline, TimingOptions, command};
 use crate::{
     Error, Place, Program,
     clock::Demand,
-    deploy::{demand, in_stages, places_on},
+    deploy::{by_stages, demand, in_stages, places_on},
 };
 
 /// A program whose cost can be asked.
@@ -73,7 +73,8 @@ impl Estimate {
         let places = places_on(spec, &self.program, self.cores, &self.commands)?;
         let memories: Vec<&str> = places.iter().map(|place| &*place.memory).collect();
         let options = TimingOptions { active_cores: options.active_cores.max(batch), ..*options };
-        Ok((in_stages(spec, &self.program, &self.commands, &memories, &options, cut)?, places))
+        let asked = by_stages(spec, &self.program, &self.commands, &memories, &options)?;
+        Ok((in_stages(spec, &self.program, &asked, &options, cut)?, places))
     }
 
     /// What each run on `cores` (a bit each) asks of the device, for `clock::compose`.

@@ -21,7 +21,7 @@ _SEEN = 128
 _ZEROS = 17
 """Zero points that are tried."""
 
-_KEPT = np.geomspace(1.0, 0.1, 15)
+_KEPT = np.geomspace(0.1, 1.0, 15)
 """Parts of a channel's range that are tried: what is beyond is clipped."""
 
 _TINY = 1e-30
@@ -65,7 +65,7 @@ def steps_of(values: Floats, integers: Integers, weights: Floats, felt: Floats, 
     for zero in [0.0] if integers.symmetric else np.linspace(integers.low, integers.high, _ZEROS).tolist():
         room = [zero - integers.low, integers.high - zero]
         steps, lost = _finest(sides, room, felt)
-        cost = float(lost @ weights)
+        cost = float(np.where(weights > 0, lost, 0) @ weights)
         if cost < least:
             best, least = steps, cost
     found = np.zeros(len(values))
@@ -78,19 +78,19 @@ class _Side:
 
     def __init__(self, values: Floats, *, clips: bool) -> None:
         self.ends = np.maximum(values.max(axis=1), 0.0)
-        self.parts = _KEPT if clips else _KEPT[:1]
-        beyond = [np.maximum(values - part * self.ends[:, None], 0.0) for part in self.parts]
+        self.parts = _KEPT if clips else _KEPT[-1:]
+        self._places = np.concatenate([[0.0], self.parts])
+        beyond = [np.maximum(values - part * self.ends[:, None], 0.0) for part in self._places]
         self._lost = np.stack([np.einsum("ij,ij->i", each, each) for each in beyond]) / values.shape[1]
 
     def lost(self, bounds: Floats) -> Floats:
-        """Return what bounds cost, one for each channel; at least what the smallest part does where they are below that."""
+        """Return what bounds cost, one for each channel."""
         parts = bounds / np.maximum(self.ends, _TINY)
         if len(self.parts) == 1:
             return np.where(parts < 1 - 1e-9, np.inf, 0.0)
-        ratio = np.log(self.parts[1])
-        place = np.clip(np.log(np.maximum(parts, _TINY)) / ratio, 0, len(self.parts) - 1)
-        below = np.minimum(place.astype(np.intp), len(self.parts) - 2)
-        rest, along = place - below, np.arange(len(bounds))
+        below = np.clip(np.searchsorted(self._places, parts, side="right") - 1, 0, len(self._places) - 2)
+        width = self._places[below + 1] - self._places[below]
+        rest, along = np.clip((parts - self._places[below]) / width, 0, 1), np.arange(len(bounds))
         return np.asarray(self._lost[below, along] * (1 - rest) + self._lost[below + 1, along] * rest)
 
 

@@ -60,6 +60,9 @@ _FLAT = 0.05
 _GROUPS = 8
 """Groups of channels with factors near each other that a tensor has when its range is chosen."""
 
+_HEAVY = 10.0
+"""So many times as much as a usual channel's a channel's error counts at most."""
+
 _LIKELY = 3
 """So many of the curves of a group's channels stand for all of them."""
 
@@ -277,8 +280,8 @@ class _Needs:
         if curve is not None:
             # What it makes has no weights where it was not looked at.
             result = self._network.nodes[curve.index].output[0]
-            return self.weights(result) if result in self else 1 / _powers(curve.evaluate(self._held[name]))
-        return 1 / _powers(self._held[name])
+            return self.weights(result) if result in self else _weights(curve.evaluate(self._held[name]))
+        return _weights(self._held[name])
 
     def steps(self, name: str, signs: Floats) -> Floats:
         """Return each channel's step, as a part of the largest, if the channels are multiplied with signs."""
@@ -293,13 +296,19 @@ class _Needs:
 
 
 def _powers(values: Floats) -> Floats:
-    """Return how much each row varies, as a square; some, where it does not.
+    """Return how much each row varies, as a square; how large it is, where it does not.
 
     Of the mean distance from the median: a channel that is near one value nearly everywhere, and far from it at edges, is to be
     as exact there as others are.
     """
     found: Floats = np.abs(values - np.median(values, axis=1, keepdims=True)).mean(axis=1) ** 2
+    found = np.where(found > 0, found, (values**2).mean(axis=1))
     return np.asarray(np.maximum(found, max(1e-6 * float(found.max(initial=0)), _TINY)))
+
+
+def _weights(values: Floats) -> Floats:
+    """Return what a squared error in each row counts: beside how much the row varies; nothing in a row of zeros."""
+    return np.where(values.any(axis=1), 1 / _powers(values), 0.0)
 
 
 def _factors(network: Network, numbers: Mapping[str, Array], needs: _Needs, curves: Mapping[str, Curve]) -> Floats:
@@ -397,7 +406,9 @@ def _scaled_curves(curve: Curve, before: Floats, after: Floats, weights: Floats)
 
         return evaluate
 
+    # Scaled, channels that say something weigh about alike; what is next to nothing is not to outweigh them.
     felt = weights / after**2
+    felt = np.minimum(felt, _HEAVY * float(np.median(felt[felt > 0]))) if felt.any() else felt
     return ByChannel(tuple(Part(channels, of(channels), float(felt[channels].sum())) for channels in groups))
 
 

@@ -56,7 +56,8 @@ class Gram:
     def add(self, values: Array) -> None:
         """Take the operand of another sample."""
         rows = self._rows(values) if self._taps is None else self._windows(values)
-        rows = np.ascontiguousarray(rows.transpose(1, 0, 2), np.float32)
+        # Of its own: the operand is others' to see as well, and a sample's.
+        rows = np.array(rows.transpose(1, 0, 2), np.float32, order="C")
         if not self._count:
             self._start = rows.mean(axis=1, keepdims=True, dtype=np.float64)
             self._totals, self._products = np.zeros((2, 1))

@@ -340,6 +340,8 @@ class _Work:
         held = {name: Channels() for name in names}
         for sample in samples:
             for name, values in zip(names, runner.run(names, sample), strict=True):
+                if not np.isfinite(values).all():
+                    raise OverflowError(name)
                 held[name].add(values)
         self._factors = equalize_layers(network, held, INTEGERS[self._recipe.act], bent, clips=clips)
 

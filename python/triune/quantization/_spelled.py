@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from triune.quantization._model import Array, attribute, tensor_names, unused
+from triune.quantization._model import Array, attribute, names_read, tensor_names, unused
 
 __all__ = ["spell_out"]
 
@@ -108,7 +108,7 @@ class _Graph:
         """Take away nodes and constants that nobody reads any more."""
         outputs = {value.name for value in self._graph.output}
         while True:
-            read = {name for node in self._graph.node for name in node.input} | outputs
+            read = {name for node in self._graph.node for name in names_read(node)} | outputs
             idle = [node for node in self._graph.node if not any(name in read for name in node.output)]
             if not idle:
                 break
@@ -235,7 +235,8 @@ def _axes(graph: _Graph, node: Any) -> tuple[int, ...] | None:
 def _by_length(graph: _Graph, node: Any, length: _Length) -> list[Any]:
     """Return a division by a length as one by a root of a mean, times a number; nothing where it is not known of how many."""
     dims = graph.dims(length.value)
-    if dims is None or not graph.is_float(length.value):
+    # What is put under a length, or what it is expanded to, may have more elements than the value.
+    if dims is None or not graph.is_float(length.value) or graph.dims(node.output[0]) != dims:
         return []
     axes = sorted({axis % len(dims) for axis in length.axes})
     count = int(np.prod([dims[axis] for axis in axes]))
@@ -329,7 +330,7 @@ def _hidden(chain: _Chain, mask: str, extents: tuple[int, int], *, causal: bool)
             found.append(mask)
         else:
             added = np.where(values, 0, _HIDDEN) if values.dtype == np.bool_ else np.maximum(values, _HIDDEN)
-            if added.shape[-1] != extents[1]:
+            if added.shape[-1:] != extents[1:]:
                 return None
             constant = added if constant is None else np.maximum(added + constant, _HIDDEN)
     if constant is not None:

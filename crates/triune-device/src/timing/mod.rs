@@ -19,7 +19,9 @@ pub use tiling::{Order, Tiling};
 
 use std::borrow::Borrow;
 
+use tiling::Demand;
 use walk::{Places, Walk};
+use work::Work;
 
 use crate::Error;
 use crate::command::{Addr, Command, Opcode};
@@ -229,29 +231,80 @@ pub fn timeline_tiled(
     options: &TimingOptions,
     tilings: impl IntoIterator<Item = Tiling>,
 ) -> Result<Timeline, Error> {
-    let clock = clock(spec, options)?;
-    let places = Places::new(spec, placement, options)?;
-    let mut tilings = tilings.into_iter();
-    let mut walk = Walk::new(spec, clock, options);
-    let mut times = Vec::new();
-    for (index, command) in commands.into_iter().enumerate() {
-        let command = command.borrow();
-        if command.opcode() == Opcode::End {
-            break;
-        }
-        let demand = places.demand(index, command)?;
-        times.push(walk.command(index, command.opcode(), &demand, tilings.next().as_ref()));
+    clock(spec, options)?;
+    Asked::new(spec, commands, placement, options)?.timeline(spec, options, tilings)
+}
+
+/// What commands, up to an `end`, ask of a device's memories and engines: worked out once, their times under several circumstances
+/// follow from it.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    commands: Vec<(Opcode, (Work, Demand))>,
+    precision: Precision,
+    array_percent: u32,
+}
+
+impl Asked {
+    /// What `commands` ask of `spec`, with segments in the memories that `placement` names.
+    ///
+    /// # Errors
+    /// As [`timeline`], but for the clock and the cores.
+    pub fn new(
+        spec: &DeviceSpec,
+        commands: impl IntoIterator<Item: Borrow<Command>>,
+        placement: &[&str],
+        options: &TimingOptions,
+    ) -> Result<Self, Error> {
+        let places = Places::new(spec, placement, options)?;
+        let commands = commands.into_iter().enumerate().map(|(index, command)| {
+            let command = command.borrow();
+            Ok((command.opcode(), places.demand(index, command)?))
+        });
+        let is_end = |found: &Result<(Opcode, _), Error>| {
+            found.as_ref().is_ok_and(|(opcode, _)| *opcode == Opcode::End)
+        };
+        let commands = commands.take_while(|found| !is_end(found)).collect::<Result<_, _>>()?;
+        Ok(Self { commands, precision: options.precision, array_percent: options.array_percent })
     }
-    Ok(Timeline {
-        device: spec.name.clone(),
-        clock_mhz: clock,
-        memories: spec.memory.iter().map(|memory| memory.name.clone()).collect(),
-        buffer_bytes: walk.buffer_bytes(),
-        launch_cycles: walk.launch,
-        total_cycles: walk.finish,
-        options: *options,
-        commands: times,
-    })
+
+    /// Whether commands ask for the same under other circumstances: the clock, the cores at work and what is resident do not matter.
+    pub fn serves(&self, options: &TimingOptions) -> bool {
+        (self.precision, self.array_percent) == (options.precision, options.array_percent)
+    }
+
+    /// As [`timeline_tiled`], under circumstances that it [serves](Self::serves).
+    ///
+    /// # Errors
+    /// As [`timeline`]; [`Error::Timing`] for circumstances that it does not serve.
+    pub fn timeline(
+        &self,
+        spec: &DeviceSpec,
+        options: &TimingOptions,
+        tilings: impl IntoIterator<Item = Tiling>,
+    ) -> Result<Timeline, Error> {
+        let clock = clock(spec, options)?;
+        if !self.serves(options) {
+            return Err(Error::Timing(
+                "what commands ask for was worked out for another precision or share".into(),
+            ));
+        }
+        let mut tilings = tilings.into_iter();
+        let mut walk = Walk::new(spec, clock, options);
+        let mut times = Vec::with_capacity(self.commands.len());
+        for (index, (opcode, asked)) in self.commands.iter().enumerate() {
+            times.push(walk.command(index, *opcode, asked, tilings.next().as_ref()));
+        }
+        Ok(Timeline {
+            device: spec.name.clone(),
+            clock_mhz: clock,
+            memories: spec.memory.iter().map(|memory| memory.name.clone()).collect(),
+            buffer_bytes: walk.buffer_bytes(),
+            launch_cycles: walk.launch,
+            total_cycles: walk.finish,
+            options: *options,
+            commands: times,
+        })
+    }
 }
 
 /// When each tile of each command of a timeline is in each queue, by command: `commands` and `placement` are those that it was
