@@ -14,6 +14,8 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from triune.quantization._model import Network
+
 Array = npt.NDArray[Any]
 
 SIZE = 64
@@ -287,3 +289,11 @@ def samples(count: int, seed: int = 5) -> list[dict[str, Array]]:
 
 
 DETECTORS = {"yolox": yolox_like, "yolov8": yolov8_like, "ssd": ssd_like, "segmenter": segmenter}
+
+
+def network(path: Path) -> Network:
+    """Return a file as the quantizer sees it, with a name for every node."""
+    model = onnx.load(path)
+    for index, node in enumerate(model.graph.node):
+        node.name = node.name or str(index)
+    return Network(model)
