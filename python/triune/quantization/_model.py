@@ -32,6 +32,7 @@ __all__ = [
     "Part",
     "Refused",
     "attribute",
+    "drop_unread",
     "extract_outputs",
     "node_names",
     "read",
@@ -182,7 +183,12 @@ def extract_outputs(model: Any, names: Sequence[str]) -> None:
         raise ArgumentError(f"outputs: nothing says what type {unknown[0]!r} has")
     del graph.output[:]
     graph.output.extend(values)
-    needed = set(wanted)
+    drop_unread(graph)
+
+
+def drop_unread(graph: Any) -> None:
+    """Take away the nodes and constants of a graph of which none of its outputs is made."""
+    needed = {value.name for value in graph.output}
     for node in reversed(graph.node):
         if needed & set(node.output):
             needed |= set(node.input) | _captured(node)

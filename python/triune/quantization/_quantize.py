@@ -313,7 +313,7 @@ class _Work:
             histograms=histograms,
             counts=self._layout.shares.counted,
             grams={name: list(grams.values()) for name, grams in watched.items()},
-            groups=self._layout.groups(),
+            groups=self._layout.groups() if self._recipe.method == "mse" else {},
         )
         self.count = self._observer.run(fed)
         self.held_out, self.shown = held.count, held.shown

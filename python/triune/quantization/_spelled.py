@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from triune.quantization._model import Array, attribute, names_read, tensor_names, unused
+from triune.quantization._model import Array, attribute, drop_unread, tensor_names, unused
 
 __all__ = ["spell_out"]
 
@@ -55,7 +55,7 @@ def spell_out(model: Any, but: Container[str] = ()) -> None:
         return
     del model.graph.node[:]
     model.graph.node.extend(each for index, node in enumerate(nodes) for each in made.get(index, [node]))
-    graph.drop_unread()
+    drop_unread(model.graph)
 
 
 class _Graph:
@@ -103,19 +103,6 @@ class _Graph:
         self._graph.value_info.append(info)
         self._infos[name] = info.type.tensor_type
         return name
-
-    def drop_unread(self) -> None:
-        """Take away nodes and constants that nobody reads any more."""
-        outputs = {value.name for value in self._graph.output}
-        while True:
-            read = {name for node in self._graph.node for name in names_read(node)} | outputs
-            idle = [node for node in self._graph.node if not any(name in read for name in node.output)]
-            if not idle:
-                break
-            for node in idle:
-                self._graph.node.remove(node)
-        for tensor in [tensor for tensor in self._graph.initializer if tensor.name not in read]:
-            self._graph.initializer.remove(tensor)
 
 
 class _Chain:
@@ -277,6 +264,9 @@ def _attention(graph: _Graph, node: Any) -> list[Any]:
     if not all([places, keys, *widths]):
         return []
     chain = _Chain(graph, node)
+    hidden = _hidden(chain, inputs[3], (places, keys), causal=bool(attribute(node, "is_causal", 0)))
+    if hidden is None:
+        return []
     split = [q[0], heads, places, widths[0]], [k[0], shared, keys, widths[1]], [v[0], shared, keys, widths[2]]
     values = [_headed(chain, name, dims, flat=flat) for name, dims in zip(inputs[:3], split, strict=True)]
     if shared < heads:
@@ -289,9 +279,6 @@ def _attention(graph: _Graph, node: Any) -> list[Any]:
     scores = chain.add("MatMul", [values[0], turned], extents)
     scale = attribute(node, "scale", None) or widths[0] ** -0.5
     scores = chain.add("Mul", [scores, chain.operand(np.float32(scale))], extents)
-    hidden = _hidden(chain, inputs[3], (places, keys), causal=bool(attribute(node, "is_causal", 0)))
-    if hidden is None:
-        return []
     for name in hidden:
         scores = chain.add("Add", [scores, name], extents)
     shares = chain.add("Softmax", [scores], extents, axis=-1)
