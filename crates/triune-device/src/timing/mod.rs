@@ -256,15 +256,15 @@ impl Asked {
         options: &TimingOptions,
     ) -> Result<Self, Error> {
         let places = Places::new(spec, placement, options)?;
-        let commands = commands.into_iter().enumerate().map(|(index, command)| {
+        let mut asked = Vec::new();
+        for (index, command) in commands.into_iter().enumerate() {
             let command = command.borrow();
-            Ok((command.opcode(), places.demand(index, command)?))
-        });
-        let is_end = |found: &Result<(Opcode, _), Error>| {
-            found.as_ref().is_ok_and(|(opcode, _)| *opcode == Opcode::End)
-        };
-        let commands = commands.take_while(|found| !is_end(found)).collect::<Result<_, _>>()?;
-        Ok(Self { commands, precision: options.precision, array_percent: options.array_percent })
+            if command.opcode() == Opcode::End {
+                break;
+            }
+            asked.push((command.opcode(), places.demand(index, command)?));
+        }
+        Ok(Self { commands: asked, precision: options.precision, array_percent: options.array_percent })
     }
 
     /// Whether commands ask for the same under other circumstances: the clock, the cores at work and what is resident do not matter.
