@@ -12,7 +12,11 @@ use super::{
     border::{Sources, Targets},
     check::Placed,
 };
-use crate::{Error, Lease, command::Opcode, memory::RangeAccess};
+use crate::{
+    Error, Lease,
+    command::Opcode,
+    memory::{self, RangeAccess},
+};
 
 /// Operands that a command can read beside its constants.
 pub(super) const MAX_READS: usize = 5;
@@ -511,8 +515,8 @@ impl Prepared {
         }
         let (mut reads, output) = match target {
             Some(output) => {
-                let mut reads: [&[u8]; MAX_READS] = [&[]; MAX_READS];
-                for (read, range) in reads.iter_mut().zip(ranges) {
+                let mut reads = [memory::nothing(); MAX_READS];
+                for (read, range) in reads.iter_mut().zip(ranges).filter(|(_, range)| range.len > 0) {
                     *read = lease.read(range).map_err(RunError::Device)?;
                 }
                 (reads, output)

@@ -25,6 +25,7 @@ use triune_memory::Arena;
 pub use chunk::Chunk;
 pub use slab::Lease;
 use slab::Slab;
+pub(crate) use slab::nothing;
 pub(crate) use strips::{Cut, Own, Strip, Strips};
 use table::{Conflict, LeaseTable};
 

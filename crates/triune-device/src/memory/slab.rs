@@ -64,6 +64,11 @@ impl Slab {
     }
 }
 
+/// No bytes, where elements of any type may lie.
+pub(crate) fn nothing() -> &'static [u8] {
+    bytemuck::cast_slice::<u64, u8>(&[])
+}
+
 /// The right to touch some ranges of a memory, until it is dropped.
 #[derive(Debug)]
 pub struct Lease<'a> {
@@ -105,7 +110,7 @@ impl<'a> Lease<'a> {
         Ok(unsafe { self.memory.regions[range.region.0].slab.bytes_mut(range) })
     }
 
-    /// The bytes of `reads` and of `write` at once, of which `write` shares none.
+    /// The bytes of `reads` and of `write` at once, of which `write` shares none. Reads of no bytes may be anywhere.
     ///
     /// # Errors
     /// [`Error::NotLeased`], [`Error::Overlap`], [`Error::Sanitizer`].
@@ -115,7 +120,7 @@ impl<'a> Lease<'a> {
         write: RangeAccess,
     ) -> Result<([&[u8]; N], &mut [u8]), Error> {
         // Reads first: their bytes must have been written before this write.
-        for read in reads {
+        for &read in reads.iter().filter(|read| read.len > 0) {
             self.check(read, AccessKind::Read)?;
         }
         self.check(write, AccessKind::Write)?;
@@ -131,6 +136,9 @@ impl<'a> Lease<'a> {
             }
         }
         let bytes = |range: RangeAccess| {
+            if range.len == 0 {
+                return nothing();
+            }
             // SAFETY: leased, so no other lease writes it; disjoint from `write`, the only mutable slice there is.
             unsafe { self.memory.regions[range.region.0].slab.bytes(range) }
         };

@@ -23,6 +23,10 @@ use super::fgemm::Finish;
 /// Floats of a cache line.
 const LINE: usize = 16;
 
+/// Rows of a panel from the one that is multiplied to the one that is asked for: as many as it takes to come from memory while a
+/// tile of a dozen rows goes on, and few beside the nearest cache.
+const ROWS_AHEAD: usize = 32;
+
 macro_rules! tile {
     ($name:ident, $kernel:ident, $many:ident, $wide:ident, $features:literal, $lanes:literal, $zero:path, $splat:path,
      $load:path, $store:path, $fma:path, $mul:path, $add:path, $min:path, $max:path, $mask:path, $masked_load:expr,
@@ -89,6 +93,9 @@ macro_rules! tile {
                             let mut columns = [$zero(); VECTORS];
                             for (vector, column) in columns.iter_mut().enumerate() {
                                 *column = $load(b.add(vector * $lanes));
+                            }
+                            for line in (0..VECTORS * $lanes).step_by(LINE) {
+                                $fetch(b.wrapping_add(ROWS_AHEAD * VECTORS * $lanes + line));
                             }
                             b = b.add(VECTORS * $lanes);
                             for (row, sums) in rows.iter().zip(&mut sums) {
