@@ -77,8 +77,9 @@ class PlannedCommand:
     """Such as ``qconv``; docs/command-set.md says what each computes."""
     method: str | None
     """How a convolution is computed: ``direct`` (a matrix product whose rows are read where they lie), ``gather`` (one whose
-    rows are gathered first), ``rows`` (one whose windows are read from rows of the map that are copied first), ``depthwise``,
-    ``winograd`` or ``plain``. None of other commands and of convolutions of 16-bit integers."""
+    rows are gathered first), ``rows`` (one whose windows are read from rows of the map that are copied first), ``planes``
+    (one whose rows are neighbours in each plane of a picture), ``depthwise``, ``winograd`` or ``plain``. None of other commands
+    and of convolutions of 16-bit integers."""
     place: Place
     """``workspace``; ``output``: in the caller's array, unless it is off a boundary of 8 bytes or read by a later command, or the
     sanitizer is on; ``strip``: in the scratch of the thread that computes a strip, for as long as that takes."""

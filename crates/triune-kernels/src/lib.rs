@@ -72,7 +72,7 @@ pub use halves::{BF16, F16, f16_to_f32, f32_to_f16};
 pub use imatmul::{IMatMul, IMatMulOperands, IMatMulSpec, PackedBytes};
 pub use index::{Index, OrderSpec, Take, TakeSpec, order};
 pub use isa::Isa;
-pub use map::{ConvGeometry, Nhwc};
+pub use map::{ConvGeometry, Nhwc, Planes};
 pub use pixels::{Channels, pixels};
 pub use pool::Pool;
 pub use pool2d::{PoolQuant, PoolSpec, Q16Pool, q8_global_pool, q8_pool, q16_pool};

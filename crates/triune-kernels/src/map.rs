@@ -76,6 +76,50 @@ impl Nhwc {
     }
 }
 
+/// The layout of planes: batch, channels, rows, columns, with columns contiguous and free strides above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Planes {
+    /// Images.
+    pub n: usize,
+    /// Channels.
+    pub c: usize,
+    /// Rows.
+    pub h: usize,
+    /// Columns.
+    pub w: usize,
+    /// Elements from one image to the next.
+    pub stride_n: usize,
+    /// Elements from one channel to the next.
+    pub stride_c: usize,
+    /// Elements from one row to the next.
+    pub stride_h: usize,
+}
+
+impl Planes {
+    /// The layout without gaps.
+    pub const fn dense(n: usize, c: usize, h: usize, w: usize) -> Self {
+        let stride_c = h.saturating_mul(w);
+        Self { n, c, h, w, stride_n: c.saturating_mul(stride_c), stride_c, stride_h: w }
+    }
+
+    /// Elements from the first to one past the last; 0 when there are none. Saturates.
+    pub const fn span(&self) -> usize {
+        if self.n == 0 || self.c == 0 || self.h == 0 || self.w == 0 {
+            return 0;
+        }
+        (self.n - 1)
+            .saturating_mul(self.stride_n)
+            .saturating_add((self.c - 1).saturating_mul(self.stride_c))
+            .saturating_add((self.h - 1).saturating_mul(self.stride_h))
+            .saturating_add(self.w)
+    }
+
+    /// A map of the same extents with channels last.
+    pub(crate) const fn channels_last(&self) -> Nhwc {
+        Nhwc::dense(self.n, self.h, self.w, self.c)
+    }
+}
+
 /// How a convolution's or a pool's window slides: rows first, columns second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConvGeometry {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use triune_device::{
     Addr, Weights,
-    command::{AddParams, FConv, QConv, RequantTarget, Window},
+    command::{self, AddParams, FConv, FeatureMap, QConv, RequantTarget, Window},
 };
 use triune_graph::{
     Constant, Node, ValueId,
@@ -15,7 +15,10 @@ use triune_tensor::{
     function::{BinaryKind, UnaryKind},
 };
 
-use super::{Form, Lowering, activation_first, extents, lowers, operand, result};
+use super::{
+    Form, Lowering, activation_first, extents, form::convolves_planes, has_contiguous_channels, lowers,
+    operand, result,
+};
 use crate::{
     Error,
     view::{Home, View},
@@ -76,7 +79,10 @@ impl Lowering<'_> {
                 channels = bordered.dims[1];
                 bordered
             }
-            None => self.feature_map(node, x)?,
+            None => match self.picture(node, op)? {
+                Some(planes) => planes,
+                None => self.feature_map(node, x)?,
+            },
         };
         let shared = op.groups > 1 && out_channels > op.groups;
         let input = if group_channels == 1 && shared && input.dtype == DType::F32 {
@@ -103,6 +109,20 @@ impl Lowering<'_> {
         };
         let output = self.place(y, Form::ChannelsLast)?;
         self.product(node, &product, &input, &output)
+    }
+
+    /// The planes of a picture that is convolved as it lies, see [`convolves_planes`].
+    fn picture(&mut self, node: &Node, op: &Conv) -> Result<Option<View>, Error> {
+        let x = operand(node, 0)?;
+        let is_picture = self.io.block.is_none() && convolves_planes(self.graph, node, op, &self.pictures);
+        if !is_picture || self.feature_maps.contains_key(&x) {
+            return Ok(None);
+        }
+        let view = self.mapped(x)?;
+        let in_planes = view.blocks.is_none()
+            && !has_contiguous_channels(&view)
+            && view.strides[3] == view.dtype.bytes() as u64;
+        Ok(in_planes.then_some(view))
     }
 
     /// Each channel as often as there are results of it, so that every result has a channel of its own.
@@ -225,8 +245,14 @@ impl Lowering<'_> {
         let bias = self.float_bias(node, product)?;
         let weights = self.weights(node, product)?;
         let target = if post_ops.is_empty() { *output } else { self.temporary(output, DType::F32) };
+        // A plain view whose channels are apart is one of planes.
+        let planes = (!has_contiguous_channels(input)).then_some(command::Blocks {
+            channels: 1,
+            stride: input.strides[1],
+            fill: 0,
+        });
         let command = FConv {
-            input: self.map(input)?,
+            input: FeatureMap { blocks: planes, ..self.map(input)? },
             output: self.map(&target)?,
             window: window(&product.geometry)?,
             weights,

@@ -76,6 +76,11 @@ impl Lowering<'_> {
             && results.all(|id| !self.becomes_map[id.0 as usize])
     }
 
+    /// Whether a value is a picture, of which nobody wants a map.
+    pub(super) fn stays_picture(&self, id: ValueId) -> bool {
+        self.io.block.is_none() && self.pictures[id.0 as usize] && !self.becomes_map[id.0 as usize]
+    }
+
     /// The node that reads a value, if that is one operand of one node and no output.
     pub(super) fn only_reader(&self, id: ValueId) -> Option<&Node> {
         let (count, reader) = self.readers[id.0 as usize];
@@ -158,13 +163,76 @@ pub(super) fn serves_planes(graph: &Graph, node: &Node, op: &ops::Pool) -> bool 
     few && x.dtype == Some(DType::F32)
 }
 
+/// Whether the operator's result lies as its operands do.
+fn keeps_order(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Binary(_)
+            | Op::Unary(_)
+            | Op::Table(_)
+            | Op::Tables(_)
+            | Op::QuantizeLinear(_)
+            | Op::DequantizeLinear(_)
+            | Op::Concat(_)
+            | Op::Pad(_)
+            | Op::Clip(_)
+            | Op::Cast(_)
+            | Op::Identity(_)
+            | Op::Slice(_)
+            | Op::Split(_)
+            | Op::Where(_)
+    )
+}
+
+/// For every value, whether it is an input or made of inputs by operators that keep their order: a picture lies in planes.
+pub(super) fn pictures(graph: &Graph) -> Vec<bool> {
+    let mut pictures = vec![false; graph.values.len()];
+    graph.inputs.iter().for_each(|id| pictures[id.0 as usize] = true);
+    for node in graph.nodes.iter().filter(|node| keeps_order(&node.op)) {
+        let mut computed = node.inputs.iter().flatten().filter(|id| graph.value(**id).constant.is_none());
+        if computed.all(|id| pictures[id.0 as usize]) {
+            node.outputs.iter().flatten().for_each(|id| pictures[id.0 as usize] = true);
+        }
+    }
+    pictures
+}
+
+/// Whether a picture of reals is convolved plane by plane in less time than with its few channels brought side by side.
+pub(super) fn convolves_planes(graph: &Graph, node: &Node, op: &ops::Conv, pictures: &[bool]) -> bool {
+    const CHANNELS: std::ops::RangeInclusive<usize> = 2..=16;
+    /// A tile has neighbours in a line.
+    const COLUMNS: usize = 14;
+    let value = |index: usize| node.inputs.get(index).copied().flatten();
+    let (Some(x), Some(w), Some(y)) = (value(0), value(1), node.outputs.first().copied().flatten()) else {
+        return false;
+    };
+    let extents = |id: ValueId| graph.value(id).fixed_shape();
+    let (Some(from), Some(weights), Some(to)) = (extents(x), extents(w), extents(y)) else { return false };
+    let (&[_, channels, ..], &[_, _, kh, kw], &[.., columns]) = (&*from, &*weights, &*to) else {
+        return false;
+    };
+    let is_real = |id: ValueId| graph.value(id).dtype == Some(DType::F32);
+    let is_added_to = op.epilogue.post_ops.iter().any(|post_op| matches!(post_op, ops::PostOp::Residual(_)));
+    pictures[x.0 as usize]
+        && CHANNELS.contains(&channels)
+        && kh.saturating_mul(kw) > 1
+        && columns >= COLUMNS
+        && op.groups == 1
+        && node.quant.is_none()
+        && is_real(x)
+        && is_real(w)
+        && !is_added_to
+}
+
 /// For every value, whether a feature map is made of it.
-pub(super) fn maps_to_be(graph: &Graph) -> Vec<bool> {
+pub(super) fn maps_to_be(graph: &Graph, pictures: &[bool]) -> Vec<bool> {
     let mut wanted = vec![false; graph.values.len()];
     for node in graph.nodes.iter().rev() {
         // What can be done plane by plane wants maps where its readers do.
         let either = matches!(&node.op, Op::Pool(op) if serves_planes(graph, node, op));
+        let in_planes = matches!(&node.op, Op::Conv(op) if convolves_planes(graph, node, op, pictures));
         let reads_map = !either
+            && !in_planes
             && matches!(
                 node.op,
                 Op::Conv(_)
@@ -174,26 +242,8 @@ pub(super) fn maps_to_be(graph: &Graph) -> Vec<bool> {
                     | Op::Resize(_)
                     | Op::WarpPerspective(_)
             );
-        let keeps_order = matches!(
-            node.op,
-            Op::Binary(_)
-                | Op::Unary(_)
-                | Op::Table(_)
-                | Op::Tables(_)
-                | Op::QuantizeLinear(_)
-                | Op::DequantizeLinear(_)
-                | Op::Concat(_)
-                | Op::Pad(_)
-                | Op::Clip(_)
-                | Op::Cast(_)
-                | Op::Identity(_)
-                | Op::Slice(_)
-                | Op::Split(_)
-                | Op::Where(_)
-        );
-        if reads_map
-            || (keeps_order || either) && node.outputs.iter().flatten().any(|id| wanted[id.0 as usize])
-        {
+        let passes_on = keeps_order(&node.op) || either;
+        if reads_map || passes_on && node.outputs.iter().flatten().any(|id| wanted[id.0 as usize]) {
             node.inputs.iter().flatten().for_each(|id| wanted[id.0 as usize] = true);
         }
     }

@@ -43,7 +43,7 @@ use crate::{
 };
 use attention::Attentions;
 use constants::ConstantPool;
-use form::{Form, maps_to_be, serves_planes, writes_feature_maps};
+use form::{Form, maps_to_be, pictures, serves_planes, writes_feature_maps};
 
 /// Where the border tensors lie, and what surrounds an input's data.
 #[derive(Clone, Debug, Default)]
@@ -96,6 +96,7 @@ pub struct Lowered {
 
 /// Lowers a prepared graph with fixed shapes. Weights go to the library, if there is one, else to the constants.
 pub fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Result<Lowered, Error> {
+    let pictures = pictures(graph);
     let mut lowering = Lowering {
         graph,
         io,
@@ -110,7 +111,8 @@ pub fn lower(graph: &Graph, io: &IoPlan, library: Option<&Library>) -> Result<Lo
         readers: readers(graph),
         parents: HashMap::new(),
         nested: HashMap::new(),
-        becomes_map: maps_to_be(graph),
+        becomes_map: maps_to_be(graph, &pictures),
+        pictures,
         commands: CommandBuffer::default(),
         operators: Vec::with_capacity(graph.nodes.len()),
         spans: Vec::with_capacity(graph.nodes.len()),
@@ -184,6 +186,8 @@ struct Lowering<'g> {
     nested: HashMap<ValueId, (ValueId, usize, usize)>,
     /// For every value, whether something that reads feature maps comes of it before its elements are moved.
     becomes_map: Vec<bool>,
+    /// For every value, whether it is a picture, see [`form::pictures`].
+    pictures: Vec<bool>,
     commands: CommandBuffer,
     operators: Vec<Operator>,
     spans: Vec<[u32; 2]>,

@@ -238,10 +238,9 @@ impl Lowering<'_> {
         let (dims, dtype) = self.meta(y)?;
         let axis = axis(node, op.axis, dims.rank())?;
         let first = self.mapped(operand(node, 0)?)?;
+        let by_planes = self.is_plane_by_plane(node) || self.stays_picture(y);
         let form = match dims.rank() {
-            4 if has_contiguous_channels(&first) || axis == 1 && !self.is_plane_by_plane(node) => {
-                Form::ChannelsLast
-            }
+            4 if has_contiguous_channels(&first) || axis == 1 && !by_planes => Form::ChannelsLast,
             _ => Form::Dense,
         };
         let placed = self.place(y, form)?;

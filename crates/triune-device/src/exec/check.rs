@@ -2,7 +2,7 @@
 //!
 //! Everything that comes from an instruction word is checked here, with checked arithmetic, before a kernel sees it.
 
-use triune_kernels::{Blocked, CopyNd, CopySpec, Filter, Isa, Nhwc, PackedFilter, Q8, QSoftmax};
+use triune_kernels::{Blocked, CopyNd, CopySpec, Filter, Isa, Nhwc, PackedFilter, Planes, Q8, QSoftmax};
 use triune_tensor::{DType, memory, text::List};
 
 use super::guard::Guard;
@@ -484,6 +484,35 @@ impl<'a> Checker<'a> {
             Nhwc::dense(n, h, w, c)
         };
         Ok(PlacedMap { placed, nhwc })
+    }
+
+    /// A feature map in planes: blocks of a channel, whose columns follow each other.
+    pub(super) fn planes(
+        &self,
+        field: &'static str,
+        map: &FeatureMap,
+        blocks: Blocks,
+    ) -> Result<(Placed, Planes)> {
+        let elem = map.dtype.bytes() as u64;
+        if blocks.channels != 1 {
+            return bad(field, format!("blocks of {} channels, where planes have one", blocks.channels));
+        }
+        if map.w > 1 && map.stride_w != elem {
+            return bad(
+                field,
+                format!("columns of a plane that are {} bytes apart, not {elem}", map.stride_w),
+            );
+        }
+        let placed = self.strided(
+            field,
+            map.addr,
+            elem,
+            [1, 1, map.n.into(), map.c.into(), map.h.into(), map.w.into()],
+            [0, 0, map.stride_n, blocks.stride, map.stride_h, elem],
+        )?;
+        let [_, _, n, c, h, w] = placed.dims.map(|dim| dim as usize);
+        let [_, _, stride_n, stride_c, stride_h, _] = placed.strides.map(|stride| (stride / elem) as usize);
+        Ok((placed, Planes { n, c, h, w, stride_n, stride_c, stride_h }))
     }
 
     /// `len` bytes at an address.

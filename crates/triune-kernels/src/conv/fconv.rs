@@ -4,7 +4,7 @@
 //! then the bias is added, then the residual, then comes the activation. With weights for it, the sum is that of Winograd's
 //! filtering instead. The same on every instruction set and thread count.
 
-use std::{ops::Range, sync::Arc};
+use std::sync::Arc;
 
 use triune_tensor::Buffer;
 
@@ -12,12 +12,14 @@ use crate::cancel::spans;
 use crate::dispatch::Level;
 use triune_tensor::function::UnaryKind;
 
-use crate::{ConvGeometry, Error, Isa, Nhwc, Pool, parallel};
+use crate::{ConvGeometry, Error, Isa, Nhwc, Planes, Pool, parallel};
 
 use super::fdepthwise::{self, Depthwise};
 use super::fepilogue::Epilogue;
 use super::fgemm::{Finish, MAX_ROWS, Panels, Staged, TILE_STEPS};
 use super::fpack::{self, Filter};
+use super::fpicture::Picture;
+use super::frows::Rows;
 use super::method::ConvMethod;
 use super::winograd::Winograd;
 
@@ -41,11 +43,11 @@ pub struct FConvSpec<'a> {
 /// A convolution with packed weights, ready to run on any map size.
 #[derive(Debug)]
 pub struct FConv {
-    geometry: ConvGeometry,
+    pub(super) geometry: ConvGeometry,
     in_channels: usize,
     out_channels: usize,
     residual: bool,
-    epilogue: Epilogue,
+    pub(super) epilogue: Epilogue,
     weights: Arc<PackedFilter>,
 }
 
@@ -321,6 +323,47 @@ impl FConv {
         Ok(())
     }
 
+    /// Bytes of scratch that [`FConv::run_planes`] needs with a pool of `threads` threads.
+    pub fn planes_scratch_bytes(&self, threads: usize) -> usize {
+        Picture::scratch_bytes(self).saturating_mul(threads.max(1))
+    }
+
+    /// As [`FConv::run`], of an input in planes, with the same sums; nothing but what windows see is turned.
+    ///
+    /// `scratch` holds [`FConv::planes_scratch_bytes`] bytes. Errors: as there; a convolution of several groups or with a residual;
+    /// weights for Winograd's filtering.
+    pub fn run_planes(
+        &self,
+        input: &[f32],
+        planes: Planes,
+        output: &mut [f32],
+        out_map: Nhwc,
+        scratch: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), Error> {
+        let channels = [self.in_channels, self.out_channels];
+        self.geometry.check_maps(channels, planes.channels_last(), out_map)?;
+        Error::check_len("input", input.len(), planes.span())?;
+        parallel::check_output(output, out_map)?;
+        Error::check_len("scratch", scratch.len(), self.planes_scratch_bytes(pool.threads()))?;
+        let Kernel::Dense { panels, weights, .. } = &self.weights.kernel else {
+            return Err(Error::Invalid("weights that are not those of planes"));
+        };
+        if self.geometry.groups != 1 || self.residual {
+            return Err(Error::Invalid("planes of several groups, or with a residual"));
+        }
+        let picture =
+            Picture { conv: self, panels, weights, planes, input, out_map, output: output.as_mut_ptr() };
+        picture.run(scratch, pool);
+        Ok(())
+    }
+
+    /// Products of a sum.
+    pub(super) fn depth(&self) -> usize {
+        let [kh, kw] = self.geometry.kernel;
+        kh.saturating_mul(kw).saturating_mul(self.in_channels / self.geometry.groups)
+    }
+
     /// How much of the work one task prepares at once, and the scratch that takes.
     fn plan(&self, panels: &Panels) -> Plan {
         let [kh, kw] = self.geometry.kernel;
@@ -443,13 +486,12 @@ impl FConv {
                 // SAFETY: the row pointers were made for these tiles and run lengths; the panel holds k rows of `width`
                 // floats; a tile has at most `panels.rows` rows by the choice of `tiles`; tasks have disjoint pixels or
                 // channels of the checked maps.
-                unsafe {
-                    match &mut stages {
-                        Some(stages) => {
-                            self.staged_tile(panels, len, width, a, [runs, run_len], b, finish, stages);
-                        }
-                        None => panels.tile(len, width, a, runs, run_len, b, &finish),
-                    }
+                let multiply =
+                    |finish: &Finish| unsafe { panels.tile(len, width, a, runs, run_len, b, finish) };
+                match &mut stages {
+                    // SAFETY: as above.
+                    Some(stages) => unsafe { self.staged_tile(len, width, finish, stages, multiply) },
+                    None => multiply(&finish),
                 }
             };
             let weight = k.saturating_mul(TILE_STEPS);
@@ -473,29 +515,22 @@ impl FConv {
         });
     }
 
-    /// A tile whose results go through a function on their way out.
+    /// A tile whose results go through a function on their way out: it is given where its sums go, which has room for the largest.
     ///
     /// # Safety
     /// As [`Panels::tile`].
-    unsafe fn staged_tile(
+    pub(super) unsafe fn staged_tile(
         &self,
-        panels: &Panels,
         rows: usize,
         width: usize,
-        a: *const *const f32,
-        [runs, run_len]: [usize; 2],
-        b: *const f32,
         finish: Finish,
         [sums, results]: &mut [Staged; 2],
+        tile: impl FnOnce(&Finish),
     ) {
         // The tile adds the offset to its pointers; the stage starts at column 0.
         let stage = sums.0.as_mut_ptr().wrapping_sub(finish.offset);
         let rows_out: [*mut f32; MAX_ROWS] = std::array::from_fn(|row| stage.wrapping_add(row * width));
-        // SAFETY: passed on; the stage has room for the largest tile.
-        unsafe {
-            let staged = Finish { output: rows_out.as_ptr(), ..finish };
-            panels.tile(rows, width, a, runs, run_len, b, &staged);
-        }
+        tile(&Finish { output: rows_out.as_ptr(), ..finish });
         let extents = [width, finish.used];
         // SAFETY: rows and columns of the tile, as the caller promised.
         if unsafe {
@@ -528,16 +563,16 @@ impl FConv {
 const PAGE: usize = 4096;
 
 /// Floats between copied rows, so that they do not compete as the originals did.
-const GAP: usize = 16;
+pub(super) const GAP: usize = 16;
 
 /// Scratch pieces start at a multiple of this after rounding up.
-const ALIGN: usize = 64;
+pub(super) const ALIGN: usize = 64;
 
-struct Plan {
+pub(super) struct Plan {
     /// Tiles per block at most.
-    tiles: usize,
+    pub(super) tiles: usize,
     /// Bytes for row pointers.
-    pointers: usize,
+    pub(super) pointers: usize,
     may_merge: bool,
     may_copy: bool,
     /// Bytes per worker.
@@ -590,207 +625,5 @@ impl Views<'_> {
         } else {
             [n + 1, 0, 0]
         }
-    }
-}
-
-/// Which of `count` windows, `len` long and `step` apart from `first` on, lie within `low..high`.
-fn within(count: usize, first: usize, step: usize, low: usize, high: usize, len: usize) -> Range<usize> {
-    // Few are not, and there is no division for those.
-    let start = (0..count).find(|at| first + at * step >= low).unwrap_or(count);
-    let end = (start..count).rev().find(|at| first + at * step + len <= high);
-    start..end.map_or(start, |last| last + 1)
-}
-
-/// The row pointers of a block's tiles, and the copies that rows at the border are read from.
-struct Rows {
-    pointers: *const *const f32,
-    next: *mut *const f32,
-    outputs: *const *mut f32,
-    residuals: *const *const f32,
-    /// Image, row and column of the next pixel, and the pixels before it.
-    at: [usize; 3],
-    noted: usize,
-    copies: *mut f32,
-    zeros: *const f32,
-    runs: usize,
-}
-
-impl Rows {
-    /// Carves the scratch: pointers, zeros, copies.
-    #[expect(clippy::cast_ptr_alignment, reason = "aligned by hand, and pointers come in eights")]
-    fn new(scratch: &mut [u8], plan: &Plan, runs: usize, group_in: usize, at: [usize; 3]) -> Self {
-        let skip = scratch.as_ptr().align_offset(ALIGN).min(ALIGN - 1);
-        let pointers = scratch[skip..].as_mut_ptr();
-        // Pointers first: their size is a multiple of eight, so that the floats behind them are aligned, too.
-        let zeros = pointers.wrapping_add(plan.pointers).cast::<f32>();
-        for i in 0..group_in {
-            // SAFETY: the plan counts pointers, zeros and copies into the scratch, and ALIGN for the rounding.
-            unsafe { zeros.add(i).write(0.0) };
-        }
-        let pointers: *mut *const f32 = pointers.cast();
-        let residuals = pointers.wrapping_add(runs * MAX_ROWS * plan.tiles);
-        let outputs = residuals.wrapping_add(MAX_ROWS * plan.tiles).cast();
-        Self {
-            pointers,
-            next: pointers,
-            outputs,
-            residuals,
-            at,
-            noted: 0,
-            copies: zeros.wrapping_add(group_in),
-            zeros,
-            runs,
-        }
-    }
-
-    /// Makes the pointers of the next tile, of so many rows: run by run, row by row.
-    fn add(
-        &mut self,
-        g: &ConvGeometry,
-        views: &Views<'_>,
-        channel: usize,
-        group_in: usize,
-        [merged, copied]: [bool; 2],
-        rows: usize,
-    ) {
-        let map = views.in_map;
-        let [kh, kw] = g.kernel;
-        let base = views.input.as_ptr();
-        let mut pixel = self.at;
-        self.add_outputs(views, rows);
-        if kh * kw == 1 && g.pad == [0; 4] && !copied {
-            let mut row = 0;
-            while row < rows {
-                let [n, oh, ow] = pixel;
-                let count = (rows - row).min(views.out_map.w - ow);
-                let first = map.offset(n, oh * g.stride[0], ow * g.stride[1]) + channel;
-                self.put_all(row, count, base.wrapping_add(first), g.stride[1] * map.stride_w);
-                row += count;
-                pixel = views.next([n, oh, ow + count - 1]);
-            }
-            self.next = self.next.wrapping_add(rows);
-            return;
-        }
-        let mut row = 0;
-        while row < rows {
-            let [n, oh, ow] = pixel;
-            let count = (rows - row).min(views.out_map.w - ow);
-            let image = base.wrapping_add(n * map.stride_n + channel);
-            let (top, left) = (oh * g.stride[0], ow * g.stride[1]);
-            for i in 0..kh {
-                // Beyond the last row where the tap lies in the padding above.
-                let y = (top + i * g.dilation[0]).wrapping_sub(g.pad[0]);
-                let inside = y < map.h;
-                let line = image.wrapping_add(y.wrapping_mul(map.stride_h));
-                if merged || copied {
-                    let within = if inside && !copied {
-                        within(count, left, g.stride[1], g.pad[1], map.w + g.pad[1], kw)
-                    } else {
-                        0..0
-                    };
-                    for at in (0..within.start).chain(within.end..count) {
-                        let y = inside.then_some(y);
-                        let (image, left) = (n * map.stride_n + channel, left + at * g.stride[1]);
-                        let copy = self.copy_window_row(views, image, y, left, g.pad[1], kw, group_in);
-                        self.put(i * rows + row + at, copy);
-                    }
-                    let x = (left + within.start * g.stride[1]).wrapping_sub(g.pad[1]);
-                    let first = line.wrapping_add(x.wrapping_mul(map.stride_w));
-                    let to = i * rows + row + within.start;
-                    self.put_all(to, within.len(), first, g.stride[1] * map.stride_w);
-                    continue;
-                }
-                for j in 0..kw {
-                    let tap = left + j * g.dilation[1];
-                    let within = if inside {
-                        within(count, tap, g.stride[1], g.pad[1], map.w + g.pad[1], 1)
-                    } else {
-                        0..0
-                    };
-                    let to = (i * kw + j) * rows + row;
-                    self.put_all(to, within.start, self.zeros, 0);
-                    let x = (tap + within.start * g.stride[1]).wrapping_sub(g.pad[1]);
-                    let first = line.wrapping_add(x.wrapping_mul(map.stride_w));
-                    self.put_all(to + within.start, within.len(), first, g.stride[1] * map.stride_w);
-                    self.put_all(to + within.end, count - within.end, self.zeros, 0);
-                }
-            }
-            row += count;
-            pixel = views.next([n, oh, ow + count - 1]);
-        }
-        self.next = self.next.wrapping_add(self.runs * rows);
-    }
-
-    /// Notes where the results of the next pixels go and their residuals come from.
-    fn add_outputs(&mut self, views: &Views<'_>, mut left: usize) {
-        let [mut n, mut h, mut w] = self.at;
-        let out = views.out_map;
-        while left > 0 {
-            let count = left.min(out.w - w);
-            let output = views.output.wrapping_add(out.offset(n, h, w));
-            let residual =
-                views.residual.map(|(x, map)| (x.as_ptr().wrapping_add(map.offset(n, h, w)), map.stride_w));
-            // SAFETY: the plan has room for `MAX_ROWS` of each per tile.
-            unsafe {
-                let outputs = self.outputs.cast_mut().add(self.noted);
-                for i in 0..count {
-                    outputs.add(i).write(output.wrapping_add(i * out.stride_w));
-                }
-                if let Some((residual, stride)) = residual {
-                    let residuals = self.residuals.cast_mut().add(self.noted);
-                    for i in 0..count {
-                        residuals.add(i).write(residual.wrapping_add(i * stride));
-                    }
-                }
-            }
-            self.noted += count;
-            left -= count;
-            [n, h, w] = views.next([n, h, w + count - 1]);
-        }
-        self.at = [n, h, w];
-    }
-
-    /// Pointers one after another, `step` floats apart.
-    fn put_all(&mut self, index: usize, count: usize, first: *const f32, step: usize) {
-        // SAFETY: the plan has room for `MAX_ROWS` pointers per run and tile.
-        let to = unsafe { self.next.add(index) };
-        for i in 0..count {
-            // SAFETY: as above.
-            unsafe { to.add(i).write(first.wrapping_add(i * step)) };
-        }
-    }
-
-    fn put(&mut self, index: usize, pointer: *const f32) {
-        // SAFETY: the plan has room for `MAX_ROWS` pointers per run and tile.
-        unsafe { self.next.add(index).write(pointer) };
-    }
-
-    /// Copies a window row that touches padding, zeros where it does.
-    fn copy_window_row(
-        &mut self,
-        views: &Views<'_>,
-        image: usize,
-        y: Option<usize>,
-        left: usize,
-        pad: usize,
-        kw: usize,
-        group_in: usize,
-    ) -> *const f32 {
-        let len = kw * group_in;
-        // SAFETY: the plan has room for every window of the block.
-        let copy = unsafe { std::slice::from_raw_parts_mut(self.copies, len) };
-        self.copies = self.copies.wrapping_add(len + GAP);
-        copy.fill(0.0);
-        if let Some(y) = y {
-            let map = views.in_map;
-            let first = pad.saturating_sub(left).min(kw);
-            let end = (map.w + pad).saturating_sub(left).min(kw);
-            if first < end {
-                let at = image + y * map.stride_h + (left + first - pad) * map.stride_w;
-                let len = (end - first) * group_in;
-                copy[first * group_in..][..len].copy_from_slice(&views.input[at..][..len]);
-            }
-        }
-        copy.as_ptr()
     }
 }

@@ -145,6 +145,53 @@ impl Panels {
 }
 
 impl Panels {
+    /// Distances of rows that [`Panels::side_by_side`] takes.
+    pub(crate) const SIDES: [usize; 2] = [1, 2];
+
+    /// As [`Panels::tile`], of rows that lie side by side: there is a pointer for each of their `k` elements, `offset` floats behind
+    /// which it lies for the first row, and `apart` floats on for the next.
+    ///
+    /// # Safety
+    /// As [`Panels::tile`], for such pointers; `apart` is one of [`Self::SIDES`].
+    pub(crate) unsafe fn side_by_side(
+        &self,
+        [rows, apart]: [usize; 2],
+        width: usize,
+        a: *const *const f32,
+        offset: usize,
+        k: usize,
+        b: *const f32,
+        finish: &Finish,
+    ) {
+        debug_assert!(rows <= self.rows && (width == self.columns || width * 2 == self.columns));
+        debug_assert!(finish.used <= width);
+        // SAFETY: as promised by the caller; the level vouches for the instruction set.
+        unsafe {
+            match self.level.isa() {
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 | Isa::Avx512Vnni | Isa::Amx => {
+                    super::fgemm_simd::side_avx512([rows, apart], width / 16, a, offset, k, b, finish);
+                }
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx2 => {
+                    super::fgemm_simd::side_avx2([rows, apart], width / 8, a, offset, k, b, finish);
+                }
+                #[cfg(target_arch = "aarch64")]
+                Isa::Neon | Isa::NeonDot => {
+                    super::fgemm_simd::side_neon([rows, apart], width / 4, a, offset, k, b, finish);
+                }
+                _ => {
+                    let element = |row: usize, at: usize| *(*a.add(at)).wrapping_add(offset + row * apart);
+                    if width == 16 {
+                        scalar::<16>(rows, k, &element, b, finish);
+                    } else {
+                        scalar::<8>(rows, k, &element, b, finish);
+                    }
+                }
+            }
+        }
+    }
+
     /// Most panels that [`Panels::tiles`] takes at once.
     pub(crate) const TOGETHER: usize = 4;
 
@@ -224,20 +271,31 @@ unsafe fn tile_scalar<const N: usize>(
     b: *const f32,
     finish: &Finish,
 ) {
+    // SAFETY: `run_len` floats behind each pointer of A, as the caller promised.
+    let element = |row: usize, at: usize| unsafe { *(*a.add(at / run_len * rows + row)).add(at % run_len) };
+    // SAFETY: passed on.
+    unsafe { scalar::<N>(rows, runs * run_len, &element, b, finish) };
+}
+
+/// Rows of `k` elements each.
+///
+/// # Safety
+/// As [`Panels::tile`], for whatever has the elements of A.
+unsafe fn scalar<const N: usize>(
+    rows: usize,
+    k: usize,
+    element: &impl Fn(usize, usize) -> f32,
+    b: *const f32,
+    finish: &Finish,
+) {
     let [low, high] = finish.limits;
     for row in 0..rows {
         let mut sums = [0.0f32; N];
-        for run in 0..runs {
-            // SAFETY: `run_len` floats behind each pointer of A, rows of `N` floats in B, as the caller promised.
-            unsafe {
-                let a = *a.add(run * rows + row);
-                for i in 0..run_len {
-                    let x = *a.add(i);
-                    let b = b.add((run * run_len + i) * N);
-                    for (column, sum) in sums.iter_mut().enumerate() {
-                        *sum = x.mul_add(*b.add(column), *sum);
-                    }
-                }
+        for at in 0..k {
+            let x = element(row, at);
+            for (column, sum) in sums.iter_mut().enumerate() {
+                // SAFETY: rows of `N` floats in B, as the caller promised.
+                *sum = x.mul_add(unsafe { *b.add(at * N + column) }, *sum);
             }
         }
         for (column, sum) in sums.into_iter().enumerate().take(finish.used) {

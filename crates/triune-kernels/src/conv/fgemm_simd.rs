@@ -28,7 +28,7 @@ const LINE: usize = 16;
 const ROWS_AHEAD: usize = 32;
 
 macro_rules! tile {
-    ($name:ident, $kernel:ident, $many:ident, $wide:ident, $features:literal, $lanes:literal, $zero:path, $splat:path,
+    ($name:ident, $side:ident, $kernel:ident, $many:ident, $wide:ident, $features:literal, $lanes:literal, $zero:path, $splat:path,
      $load:path, $store:path, $fma:path, $mul:path, $add:path, $min:path, $max:path, $mask:path, $masked_load:expr,
      $masked_store:path, $broadcast:expr, $fetch:path, [$whole:literal, $half:literal], [$($rows:literal),*], [$([$few:literal, $panels:literal]),*]) => {
         /// # Safety
@@ -47,8 +47,8 @@ macro_rules! tile {
             unsafe {
                 match (rows, vectors) {
                     $(
-                        ($rows, $whole) => $kernel::<$rows, $whole>(a, runs, run_len, b, finish),
-                        ($rows, $half) => $kernel::<$rows, $half>(a, runs, run_len, b, finish),
+                        ($rows, $whole) => $kernel::<$rows, $whole, 0>(a, runs, run_len, 0, b, finish),
+                        ($rows, $half) => $kernel::<$rows, $half, 0>(a, runs, run_len, 0, b, finish),
                     )*
                     _ => unreachable!("no tile of {rows} rows and {vectors} vectors"),
                 }
@@ -56,12 +56,41 @@ macro_rules! tile {
         }
 
         /// # Safety
-        /// As `Panels::tile`.
+        /// As `Panels::side_by_side`, with `vectors` the panel's width in registers, on a machine with the features.
         #[target_feature(enable = $features)]
-        unsafe fn $kernel<const ROWS: usize, const VECTORS: usize>(
+        pub(crate) unsafe fn $side(
+            [rows, apart]: [usize; 2],
+            vectors: usize,
+            a: *const *const f32,
+            offset: usize,
+            k: usize,
+            b: *const f32,
+            finish: &Finish,
+        ) {
+            // SAFETY: as above.
+            unsafe {
+                match (rows, vectors, apart) {
+                    $(
+                        ($rows, $whole, 1) => $kernel::<$rows, $whole, 1>(a, 1, k, offset, b, finish),
+                        ($rows, $half, 1) => $kernel::<$rows, $half, 1>(a, 1, k, offset, b, finish),
+                        ($rows, $whole, 2) => $kernel::<$rows, $whole, 2>(a, 1, k, offset, b, finish),
+                        ($rows, $half, 2) => $kernel::<$rows, $half, 2>(a, 1, k, offset, b, finish),
+                    )*
+                    _ => unreachable!("no tile of {rows} rows {apart} apart and {vectors} vectors"),
+                }
+            }
+        }
+
+        /// With rows that lie so many floats `APART`, `a` has a pointer for each of their elements; with none, for each row.
+        ///
+        /// # Safety
+        /// As `Panels::tile` or `Panels::side_by_side`.
+        #[target_feature(enable = $features)]
+        unsafe fn $kernel<const ROWS: usize, const VECTORS: usize, const APART: usize>(
             a: *const *const f32,
             runs: usize,
             run_len: usize,
+            offset: usize,
             mut b: *const f32,
             finish: &Finish,
         ) {
@@ -82,9 +111,13 @@ macro_rules! tile {
             for run in 0..runs {
                 // SAFETY: `ROWS` pointers per run, `run_len` floats behind each, `run_len` rows of B.
                 unsafe {
-                    let rows: [*const f32; ROWS] = a.add(run * ROWS).cast::<[*const f32; ROWS]>().read_unaligned();
+                    let rows: [*const f32; ROWS] = if APART > 0 {
+                        [a.cast(); ROWS]
+                    } else {
+                        a.add(run * ROWS).cast::<[*const f32; ROWS]>().read_unaligned()
+                    };
                     for start in (0..run_len).step_by(LINE) {
-                        if finish.next != 0 {
+                        if APART == 0 && finish.next != 0 {
                             for row in rows {
                                 $fetch(row.wrapping_add(finish.next + start));
                             }
@@ -98,8 +131,10 @@ macro_rules! tile {
                                 $fetch(b.wrapping_add(ROWS_AHEAD * VECTORS * $lanes + line));
                             }
                             b = b.add(VECTORS * $lanes);
-                            for (row, sums) in rows.iter().zip(&mut sums) {
-                                let x = $broadcast(row.add(i));
+                            let side = if APART > 0 { (*a.add(i)).wrapping_add(offset) } else { std::ptr::null() };
+                            for (index, (row, sums)) in rows.iter().zip(&mut sums).enumerate() {
+                                let x = if APART > 0 { side.wrapping_add(index * APART) } else { row.add(i) };
+                                let x = $broadcast(x);
                                 for (column, sum) in columns.iter().zip(sums) {
                                     *sum = $fma(x, *column, *sum);
                                 }
@@ -284,6 +319,7 @@ pub(crate) fn between_256([first, end]: [usize; 2]) -> __m256i {
 #[cfg(target_arch = "x86_64")]
 tile!(
     tile_avx512,
+    side_avx512,
     kernel_avx512,
     tiles_avx512,
     wide_avx512,
@@ -310,6 +346,7 @@ tile!(
 #[cfg(target_arch = "x86_64")]
 tile!(
     tile_avx2,
+    side_avx2,
     kernel_avx2,
     tiles_avx2,
     wide_avx2,
@@ -336,6 +373,7 @@ tile!(
 #[cfg(target_arch = "aarch64")]
 tile!(
     tile_neon,
+    side_neon,
     kernel_neon,
     tiles_neon,
     wide_neon,

@@ -11,6 +11,8 @@ pub enum ConvMethod {
     Gather,
     /// A matrix product whose windows are read from rows of the input that are copied first, band by band.
     Rows,
+    /// A matrix product whose rows are neighbours in each plane of the input, read where they lie there.
+    Planes,
     /// Each channel by itself, or each group of a few; of integers each channel.
     Depthwise,
     /// Winograd's filtering.
@@ -25,6 +27,7 @@ impl ConvMethod {
             Self::Direct => "direct",
             Self::Gather => "gather",
             Self::Rows => "rows",
+            Self::Planes => "planes",
             Self::Depthwise => "depthwise",
             Self::Winograd => "winograd",
         }

@@ -11,8 +11,10 @@ pub(crate) mod fgemm;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) mod fgemm_simd;
 mod fpack;
+mod fpicture;
 #[cfg(target_arch = "x86_64")]
 mod fplane;
+mod frows;
 mod method;
 mod q16;
 mod q8;

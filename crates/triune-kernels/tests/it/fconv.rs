@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::common::{gapped, indices, isas, same_bits};
 use triune_kernels::{
     ConvGeometry, ConvMethod, Error, FConv, FConvSpec, FMatMul, Filter, Isa, MatMulSpec, Nhwc, PackedFilter,
-    Pool,
+    Planes, Pool,
 };
 use triune_tensor::function::UnaryKind;
 use triune_testing::Random;
@@ -62,6 +62,15 @@ fn check(case: &Case, seed: u64) {
     if seed.is_multiple_of(5) {
         let at = random.below(x.len());
         x[at] = f32::NAN;
+    }
+    // The same in planes.
+    let [h, w] = case.size;
+    let (stride_h, stride_c) = (w + case.gaps[0], (h + case.gaps[1]) * (w + case.gaps[0]) + case.gaps[2]);
+    let planes = Planes { n: case.batch, c: ci, h, w, stride_n: ci * stride_c + 1, stride_c, stride_h };
+    let mut turned_x = vec![555.0; planes.span()];
+    for (n, h, w, c) in indices(in_map) {
+        let at = n * planes.stride_n + c * planes.stride_c + h * planes.stride_h + w;
+        turned_x[at] = x[in_map.offset(n, h, w) + c];
     }
     let weights = random.floats(co * g.kernel[0] * g.kernel[1] * (ci / g.groups));
     let bias = random.floats(co);
@@ -159,6 +168,12 @@ fn check(case: &Case, seed: u64) {
             conv.run(&x, in_map, added, &mut y, out_map, &mut scratch[3..], &pool).unwrap();
             let what = format!("{isa:?} {threads} threads {g:?} {:?} {:?}", case.size, case.channels);
             same_bits(&expected, &y, &what);
+            if g.groups == 1 && !case.residual {
+                let mut scratch = vec![0xA5u8; conv.planes_scratch_bytes(threads) + 3];
+                let mut y = vec![777.0f32; out_map.span()];
+                conv.run_planes(&turned_x, planes, &mut y, out_map, &mut scratch[3..], &pool).unwrap();
+                same_bits(&expected, &y, &format!("{what}, in planes"));
+            }
         }
     }
 }
@@ -217,6 +232,32 @@ fn planes_become_planes() {
             residual: round % 8 == 1,
             activation: activations[round / 5 % 4],
             gaps: [[0, 0, 0], [0, 3, 2], [1, 0, 0]][round / 3 % 3],
+        };
+        check(&case, round as u64 + 1);
+    }
+}
+
+/// Windows over pictures that are wider than what lies side by side at once.
+#[test]
+fn pictures_become_maps() {
+    let mut random = Random(77);
+    for round in 0..16 {
+        let step = 1 + round % 5;
+        let case = Case {
+            geometry: ConvGeometry {
+                kernel: [random.between(1, 3), random.between(1, 7)],
+                stride: [1 + round % 2, step],
+                dilation: [1, 1 + round / 12],
+                pad: [random.below(3), random.below(9), random.below(3), random.below(9)],
+                groups: 1,
+            },
+            batch: 1 + round % 2,
+            size: [random.between(3, 6), [115, 230, 333][round % 3]],
+            channels: [[3, 1, 4, 2, 12][round % 5], [16, 5, 33, 64][round % 4]],
+            bias: round % 3 != 0,
+            residual: false,
+            activation: [UnaryKind::Relu, UnaryKind::Silu, UnaryKind::Identity][round % 3],
+            gaps: [[0, 0, 0], [2, 1, 3]][round % 2],
         };
         check(&case, round as u64 + 1);
     }

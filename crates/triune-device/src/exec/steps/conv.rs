@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use triune_kernels::{
-    ConvGeometry, FConv, FConvSpec, Nhwc, Q8, Q16Conv, Q16ConvSpec, Q16Target, QAdd, QConv, QConvSpec,
+    ConvGeometry, ConvMethod, FConv, FConvSpec, Nhwc, Q8, Q16Conv, Q16ConvSpec, Q16Target, QAdd, QConv,
+    QConvSpec,
 };
 use triune_tensor::{DType, text::List};
 
@@ -13,7 +14,7 @@ use super::super::{
     operands::{Prepared, with_method, with_scratch},
 };
 use super::{EIGHT_BIT, FLOAT, Prepare, SIXTEEN_BIT, SIXTEEN_BIT_RANGE, elements, elements_mut, expect_zero};
-use crate::command::{self, AddParams, FieldError, RequantTarget, Window};
+use crate::command::{self, AddParams, Blocks, FieldError, RequantTarget, Window};
 
 /// A window in the kernels' terms. Its output extents are compared with the output map by the kernel.
 pub(super) fn geometry(window: &Window) -> ConvGeometry {
@@ -260,20 +261,17 @@ impl Prepare for command::FConv {
     fn prepare(&self, checker: &Checker<'_>) -> Result<Prepared> {
         expect_dtype("input", self.input.dtype, FLOAT)?;
         expect_dtype("output", self.output.dtype, FLOAT)?;
+        if let Some(blocks) = self.input.blocks {
+            return prepare_planes(self, blocks, checker);
+        }
         let input = checker.map("input", &self.input)?;
         let output = checker.output_map("output", &self.output)?;
         let geometry = expect_window(&self.window, &input.nhwc, &output.nhwc)?;
-        let extents = weight_extents(&geometry, &input.nhwc, &output.nhwc)?;
         let (channels, size) = ([input.nhwc.c, output.nhwc.c], [output.nhwc.h, output.nhwc.w]);
         let packing = if FConv::gains_by_winograd(&geometry, channels, size) {
             Packing::Winograd
         } else {
             Packing::Convolution
-        };
-        let packed = checker.packed(self.weights, extents, geometry.groups, packing)?;
-        let bias = match self.bias {
-            Some(addr) => Some(checker.floats("bias", addr, Some(output.nhwc.c as u64))?),
-            None => None,
         };
         let residual = match &self.residual {
             Some(map) => {
@@ -284,18 +282,7 @@ impl Prepare for command::FConv {
             }
             None => None,
         };
-        let kernel = FConv::new(
-            &FConvSpec {
-                geometry,
-                in_channels: input.nhwc.c,
-                out_channels: output.nhwc.c,
-                bias: bias.as_deref(),
-                residual: residual.is_some(),
-                activation: self.activation,
-            },
-            packed,
-        )
-        .map_err(refused("weights"))?;
+        let kernel = float_kernel(self, checker, geometry, [&input.nhwc, &output.nhwc], packing)?;
         let (from, to, map) = (input.nhwc, output.nhwc, residual.as_ref().map(|residual| residual.nhwc));
         let step = with_method(
             kernel,
@@ -314,4 +301,54 @@ impl Prepare for command::FConv {
             None => checker.finish([input.placed], &output.placed, false, step),
         }
     }
+}
+
+/// The kernel, with its weights packed.
+fn float_kernel(
+    command: &command::FConv,
+    checker: &Checker<'_>,
+    geometry: ConvGeometry,
+    [input, output]: [&Nhwc; 2],
+    packing: Packing,
+) -> Result<FConv> {
+    let extents = weight_extents(&geometry, input, output)?;
+    let packed = checker.packed(command.weights, extents, geometry.groups, packing)?;
+    let bias = match command.bias {
+        Some(addr) => Some(checker.floats("bias", addr, Some(output.c as u64))?),
+        None => None,
+    };
+    let spec = FConvSpec {
+        geometry,
+        in_channels: input.c,
+        out_channels: output.c,
+        bias: bias.as_deref(),
+        residual: command.residual.is_some(),
+        activation: command.activation,
+    };
+    FConv::new(&spec, packed).map_err(refused("weights"))
+}
+
+/// Of an input in planes.
+fn prepare_planes(command: &command::FConv, blocks: Blocks, checker: &Checker<'_>) -> Result<Prepared> {
+    if command.window.groups != 1 {
+        return bad("window", format!("{} groups of planes, where there can be one", command.window.groups));
+    }
+    if command.residual.is_some() {
+        return bad("residual", "is added to no convolution of planes");
+    }
+    let (placed, planes) = checker.planes("input", &command.input, blocks)?;
+    let output = checker.output_map("output", &command.output)?;
+    let map = Nhwc::dense(planes.n, planes.h, planes.w, planes.c);
+    let geometry = expect_window(&command.window, &map, &output.nhwc)?;
+    let kernel = float_kernel(command, checker, geometry, [&map, &output.nhwc], Packing::Convolution)?;
+    let to = output.nhwc;
+    let step = with_method(
+        kernel,
+        FConv::planes_scratch_bytes,
+        |_| Some(ConvMethod::Planes),
+        move |kernel, [input, ..], write, scratch, pool| {
+            kernel.run_planes(elements(input)?, planes, elements_mut(write)?, to, scratch, pool)
+        },
+    );
+    checker.finish([placed], &output.placed, false, step)
 }
