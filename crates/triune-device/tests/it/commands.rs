@@ -6,9 +6,9 @@ use crate::common::{
 use triune_device::{
     Addr, Command, ErrorClass, FeatureMap,
     command::{
-        self, ArgReduce, Convert, Copy, Dequantize, FBinary, FConv, FMatMul, FNorm, FSoftmax, FUnary, Fill,
-        GlobalPool, IMatMul, Opcode, Operand, Order, Pool, Put, QMul, QNorm, QSoftmax, Quantize, QuantizeBy,
-        Reduce, Resize, Running, Select, TMatMul, Table, Tables, Take, Weigh,
+        self, ArgReduce, Blocks, Convert, Copy, Dequantize, FBinary, FConv, FMatMul, FNorm, FSoftmax, FUnary,
+        Fill, GlobalPool, IMatMul, Opcode, Operand, Order, Pool, Put, QMul, QNorm, QSoftmax, Quantize,
+        QuantizeBy, Reduce, Resize, Running, Select, TMatMul, Table, Tables, Take, Weigh,
     },
 };
 use triune_kernels::Isa;
@@ -94,6 +94,28 @@ fn float_convolution_with_residual_and_activation() {
         expected.push((sum + residual[(row * 3 + column) * o + out]).max(0.0));
     }
     assert_close(&got, &expected);
+}
+
+#[test]
+fn planes_are_convolved_as_maps_are() {
+    let mut random = Random(3);
+    let [h, w, c, o] = [5, 33, 3, 5];
+    let x = random.floats(h * w * c);
+    let turned: Vec<f32> = (0..h * w * c).map(|at| x[at % (h * w) * c + at / (h * w)]).collect();
+    let mut constants = Constants::default();
+    let map = FConv {
+        input: input(DType::F32, [1, 5, 33, 3]),
+        output: output(DType::F32, [1, 3, 17, 5]),
+        window: window([3, 3], [2, 2], [1; 4], 1),
+        weights: constants.floats(&random.floats(o * 9 * c)),
+        bias: None,
+        residual: None,
+        activation: RELU,
+    };
+    let blocks = Some(Blocks { channels: 1, stride: (4 * h * w) as u64, fill: 0 });
+    let planes = FeatureMap { stride_w: 4, stride_h: 4 * w as u64, blocks, ..map.input };
+    let got = run(FConv { input: planes, ..map }, &constants, &to_bytes(&turned), 4 * 3 * 17 * o);
+    assert_eq!(got, run(map, &constants, &to_bytes(&x), 4 * 3 * 17 * o));
 }
 
 #[test]

@@ -9,8 +9,8 @@ use crate::samples::{
     recurrence, reduce, resize, rotate, running, select, table, tables, take, tmatmul, to, warp, weigh,
 };
 use triune_device::{
-    Addr, Command, Error,
-    command::{AddParams, Blocks, Opcode, Recurrence, RequantTarget},
+    Addr, Command, Error, FeatureMap,
+    command::{AddParams, Blocks, FConv, Opcode, Recurrence, RequantTarget},
 };
 use triune_kernels::Isa;
 use triune_tensor::{
@@ -723,7 +723,12 @@ fn own() -> Vec<Row> {
         (but(order(), |c| c.k = 5), "k", "5 of 4 elements"),
         (but(order(), |c| c.k = 0), "output", "is 0"),
         (but(order(), |c| c.dims[2] = 0), "input", "is 0"),
-        // Blocks of channels.
+        // Planes, and blocks of channels.
+        (but(in_planes(), |c| c.input.blocks = Some(blocks(2))), "input", "blocks of 2 channels"),
+        (but(in_planes(), |c| c.input.stride_w = 8), "input", "8 bytes apart, not 4"),
+        (but(in_planes(), |c| c.input.stride_h = 6), "input", "not a multiple of 4"),
+        (but(in_planes(), |c| c.residual = Some(c.output)), "residual", "no convolution of planes"),
+        (but(in_planes(), |c| c.window.groups = 2), "window", "2 groups of planes"),
         (but(funary(), |c| c.input.blocks = Some(blocks(2))), "input.blocks", "elements of 4 bytes"),
         (but(table(U8), |c| c.input.blocks = Some(blocks(0))), "input.blocks", "a block of 0 channels"),
         (
@@ -732,6 +737,11 @@ fn own() -> Vec<Row> {
             "the filling 0x100 has more than 1 bytes",
         ),
     ]
+}
+
+fn in_planes() -> FConv {
+    let input = FeatureMap { stride_w: 4, stride_h: 16, blocks: Some(blocks(1)), ..fconv().input };
+    FConv { input, residual: None, ..fconv() }
 }
 
 fn blocks(channels: u32) -> Blocks {
