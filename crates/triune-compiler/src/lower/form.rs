@@ -217,6 +217,7 @@ pub(super) fn convolves_planes(graph: &Graph, node: &Node, op: &ops::Conv, pictu
         && CHANNELS.contains(&channels)
         && kh.saturating_mul(kw) > 1
         && columns >= COLUMNS
+        && (1..=2).contains(&op.stride[1])
         && op.groups == 1
         && node.quant.is_none()
         && is_real(x)

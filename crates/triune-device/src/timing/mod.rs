@@ -17,11 +17,10 @@ pub use energy::Energy;
 pub use report::BoundBy;
 pub use tiling::{Order, Tiling};
 
-use std::borrow::Borrow;
+use std::{borrow::Borrow, collections::HashMap};
 
 use tiling::Demand;
-use walk::{Places, Walk};
-use work::Work;
+use walk::{Asking, Places, Walk};
 
 use crate::Error;
 use crate::command::{Addr, Command, Opcode};
@@ -239,7 +238,9 @@ pub fn timeline_tiled(
 /// follow from it.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    commands: Vec<(Opcode, (Work, Demand))>,
+    commands: Vec<Asking>,
+    /// How many different demands there are.
+    kinds: usize,
     precision: Precision,
     array_percent: u32,
 }
@@ -257,14 +258,23 @@ impl Asked {
     ) -> Result<Self, Error> {
         let places = Places::new(spec, placement, options)?;
         let mut asked = Vec::new();
+        let mut kinds: HashMap<Demand, usize, foldhash::fast::RandomState> = HashMap::default();
         for (index, command) in commands.into_iter().enumerate() {
             let command = command.borrow();
             if command.opcode() == Opcode::End {
                 break;
             }
-            asked.push((command.opcode(), places.demand(index, command)?));
+            let (work, demand) = places.demand(index, command)?;
+            let next = kinds.len();
+            let kind = *kinds.entry(demand).or_insert(next);
+            asked.push(Asking { opcode: command.opcode(), work, demand, kind });
         }
-        Ok(Self { commands: asked, precision: options.precision, array_percent: options.array_percent })
+        Ok(Self {
+            commands: asked,
+            kinds: kinds.len(),
+            precision: options.precision,
+            array_percent: options.array_percent,
+        })
     }
 
     /// Whether commands ask for the same under other circumstances: the clock, the cores at work and what is resident do not matter.
@@ -289,10 +299,10 @@ impl Asked {
             ));
         }
         let mut tilings = tilings.into_iter();
-        let mut walk = Walk::new(spec, clock, options);
+        let mut walk = Walk::new(spec, clock, options, self.kinds);
         let mut times = Vec::with_capacity(self.commands.len());
-        for (index, (opcode, asked)) in self.commands.iter().enumerate() {
-            times.push(walk.command(index, *opcode, asked, tilings.next().as_ref()));
+        for (index, asked) in self.commands.iter().enumerate() {
+            times.push(walk.command(index, asked, tilings.next().as_ref()));
         }
         Ok(Timeline {
             device: spec.name.clone(),
@@ -320,7 +330,7 @@ pub fn tiles(
 ) -> Result<Vec<Vec<TileTime>>, Error> {
     let options = &timeline.options;
     let places = Places::new(spec, placement, options)?;
-    let walk = Walk::new(spec, clock(spec, options)?, options);
+    let walk = Walk::new(spec, clock(spec, options)?, options, 0);
     let mut found = Vec::with_capacity(timeline.commands.len());
     for ((index, command), time) in commands.into_iter().enumerate().zip(&timeline.commands) {
         let (_, demand) = places.demand(index, command.borrow())?;

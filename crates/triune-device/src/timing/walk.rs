@@ -1,7 +1,5 @@
 //! The walk over a program's commands: one after the other, each tile by tile through the engine's queues.
 
-use std::collections::HashMap;
-
 use super::{
     CommandTime, MemoryBytes, Span, TileTime, TimingOptions,
     engine::{Engine, MAX_DEPTH},
@@ -51,18 +49,31 @@ pub(super) struct Walk {
     pub(super) launch: u64,
     /// When everything so far is stored.
     pub(super) finish: u64,
-    /// What was found for commands that ask for the same.
-    tilings: HashMap<Demand, Tiling>,
-    /// What the last different commands took, the next one in place of the first.
-    recent: Vec<(Demand, Tiling, Spent)>,
-    next: usize,
+    /// What was found for commands that ask for the same, by their kind.
+    known: Vec<Known>,
 }
 
-/// Commands that are remembered by what they took: looking for one among more takes longer than running its tiles.
-const RECENT: usize = 64;
+/// What a command asks for.
+#[derive(Clone, Debug)]
+pub(super) struct Asking {
+    pub(super) opcode: Opcode,
+    pub(super) work: Work,
+    pub(super) demand: Demand,
+    /// The same of all commands with this demand.
+    pub(super) kind: usize,
+}
+
+/// What was found for a kind of command.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    best: Option<Tiling>,
+    /// What the last one took, and how it was cut.
+    last: Option<(Tiling, Spent)>,
+}
 
 impl Walk {
-    pub(super) fn new(spec: &DeviceSpec, clock_mhz: u32, options: &TimingOptions) -> Self {
+    /// Over commands of so many kinds.
+    pub(super) fn new(spec: &DeviceSpec, clock_mhz: u32, options: &TimingOptions, kinds: usize) -> Self {
         let active_cores = options.active_cores;
         let launch = u128::from(spec.launch.program_ns) * u128::from(clock_mhz) / 1000;
         let launch = u64::try_from(launch).unwrap_or(u64::MAX);
@@ -80,9 +91,7 @@ impl Walk {
             modelled: spec.timing == TimingModel::Modelled,
             launch,
             finish: launch,
-            tilings: HashMap::new(),
-            recent: Vec::new(),
-            next: 0,
+            known: vec![Known::default(); kinds],
         }
     }
 
@@ -91,30 +100,22 @@ impl Walk {
         self.room.bytes
     }
 
-    /// The tiling to use for a command: the given one, if it can be cut so, or the best.
-    fn tiling(&mut self, demand: &Demand, given: Option<&Tiling>) -> Tiling {
-        if let Some(given) = given.filter(|given| demand.allows(given)) {
-            return *given;
+    /// The tiling to use for a command, the given one, if it can be cut so, or the best; and what it takes then.
+    fn spent(&mut self, asked: &Asking, given: Option<&Tiling>) -> (Tiling, Spent) {
+        let (demand, known) = (&asked.demand, &mut self.known[asked.kind]);
+        let allowed =
+            |given: &&Tiling| known.last.is_some_and(|(own, _)| own == **given) || demand.allows(given);
+        let tiling = match given.filter(allowed) {
+            Some(given) => *given,
+            None => *known.best.get_or_insert_with(|| best(&self.engine, demand, &self.room)),
+        };
+        if let Some((_, spent)) = known.last.filter(|(own, _)| *own == tiling) {
+            return (tiling, spent);
         }
-        let (engine, room) = (&self.engine, &self.room);
-        *self.tilings.entry(*demand).or_insert_with(|| best(engine, demand, room))
-    }
-
-    /// What a command takes, which those before it may have taken, too.
-    fn spent(&mut self, demand: &Demand, tiling: &Tiling) -> Spent {
-        let same = |(own, cut, _): &&(Demand, Tiling, Spent)| own == demand && cut == tiling;
-        if let Some((.., spent)) = self.recent.iter().find(same) {
-            return *spent;
-        }
-        let mut spent = run(&self.engine, demand, tiling, u64::MAX);
-        spent.held = demand.held(tiling, self.room.near);
-        let entry = (*demand, *tiling, spent);
-        match self.recent.get_mut(self.next) {
-            Some(old) => *old = entry,
-            None => self.recent.push(entry),
-        }
-        self.next = (self.next + 1) % RECENT;
-        spent
+        let mut spent = run(&self.engine, demand, &tiling, u64::MAX);
+        spent.held = demand.held(&tiling, self.room.near);
+        known.last = Some((tiling, spent));
+        (tiling, spent)
     }
 
     /// When each tile of a command is in each queue; none for the time of another command.
@@ -141,17 +142,12 @@ impl Walk {
     }
 
     /// The next command's time, by a given tiling or by the best.
-    pub(super) fn command(
-        &mut self,
-        index: usize,
-        opcode: Opcode,
-        (work, demand): &(Work, Demand),
-        given: Option<&Tiling>,
-    ) -> CommandTime {
+    pub(super) fn command(&mut self, index: usize, asked: &Asking, given: Option<&Tiling>) -> CommandTime {
+        let Asking { opcode, work, demand, .. } = asked;
         let once = plus(&demand.weights, &plus(&demand.map, &demand.beside));
         let mut time = CommandTime {
             index: index as u32,
-            opcode,
+            opcode: *opcode,
             start: 0,
             end: 0,
             compute: 0,
@@ -177,8 +173,7 @@ impl Walk {
         if !self.modelled {
             return time;
         }
-        let tiling = self.tiling(demand, given);
-        let spent = self.spent(demand, &tiling);
+        let (tiling, spent) = self.spent(asked, given);
         let from = self.finish;
         let later = |cycle: u64| cycle.saturating_add(from);
         time.compute = demand.cycles;

@@ -328,10 +328,10 @@ impl FConv {
         Picture::scratch_bytes(self).saturating_mul(threads.max(1))
     }
 
-    /// As [`FConv::run`], of an input in planes, with the same sums; nothing but what windows see is turned.
+    /// As [`FConv::run`], of an input in planes, with the same sums; nothing but what windows see at the border is copied.
     ///
-    /// `scratch` holds [`FConv::planes_scratch_bytes`] bytes. Errors: as there; a convolution of several groups or with a residual;
-    /// weights for Winograd's filtering.
+    /// `scratch` holds [`FConv::planes_scratch_bytes`] bytes. Errors: as there; a convolution of several groups, by steps of more than
+    /// two columns or with a residual; weights for Winograd's filtering.
     pub fn run_planes(
         &self,
         input: &[f32],
@@ -349,8 +349,10 @@ impl FConv {
         let Kernel::Dense { panels, weights, .. } = &self.weights.kernel else {
             return Err(Error::Invalid("weights that are not those of planes"));
         };
-        if self.geometry.groups != 1 || self.residual {
-            return Err(Error::Invalid("planes of several groups, or with a residual"));
+        if self.geometry.groups != 1 || self.residual || !Panels::SIDES.contains(&self.geometry.stride[1]) {
+            return Err(Error::Invalid(
+                "planes of several groups, by more than two columns or with a residual",
+            ));
         }
         let picture =
             Picture { conv: self, panels, weights, planes, input, out_map, output: output.as_mut_ptr() };

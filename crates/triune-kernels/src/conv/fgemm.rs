@@ -145,7 +145,8 @@ impl Panels {
 }
 
 impl Panels {
-    /// Distances of rows that [`Panels::side_by_side`] takes.
+    /// Distances of rows that [`Panels::side_by_side`] takes. Those of more would have an address of their own each, of which there is
+    /// none left in registers.
     pub(crate) const SIDES: [usize; 2] = [1, 2];
 
     /// As [`Panels::tile`], of rows that lie side by side: there is a pointer for each of their `k` elements, `offset` floats behind

@@ -112,7 +112,7 @@ macro_rules! tile {
                 // SAFETY: `ROWS` pointers per run, `run_len` floats behind each, `run_len` rows of B.
                 unsafe {
                     let rows: [*const f32; ROWS] = if APART > 0 {
-                        [a.cast(); ROWS]
+                        [std::ptr::null(); ROWS]
                     } else {
                         a.add(run * ROWS).cast::<[*const f32; ROWS]>().read_unaligned()
                     };
@@ -131,9 +131,9 @@ macro_rules! tile {
                                 $fetch(b.wrapping_add(ROWS_AHEAD * VECTORS * $lanes + line));
                             }
                             b = b.add(VECTORS * $lanes);
-                            let side = if APART > 0 { (*a.add(i)).wrapping_add(offset) } else { std::ptr::null() };
+                            let side = if APART > 0 { *a.add(i) } else { std::ptr::null() };
                             for (index, (row, sums)) in rows.iter().zip(&mut sums).enumerate() {
-                                let x = if APART > 0 { side.wrapping_add(index * APART) } else { row.add(i) };
+                                let x = if APART > 0 { side.wrapping_add(offset + index * APART) } else { row.add(i) };
                                 let x = $broadcast(x);
                                 for (column, sum) in columns.iter().zip(sums) {
                                     *sum = $fma(x, *column, *sum);

@@ -44,16 +44,11 @@ struct Notes<'s> {
 /// Bytes that are lost to alignment.
 const SLACK: usize = 16;
 
-/// Whether windows so many columns apart are read where they lie.
-fn is_near(geometry: &ConvGeometry) -> bool {
-    Panels::SIDES.contains(&geometry.stride[1])
-}
-
-/// Floats of a copied line of each plane for each row of a window, or of what a tile has of one element.
+/// Floats of a copied line of each plane for each row of a window.
 fn line(geometry: &ConvGeometry) -> usize {
     let [step, columns, across] = [geometry.stride[1], geometry.kernel[1], geometry.dilation[1]];
-    let reach = (columns - 1).saturating_mul(across).saturating_add((MAX_ROWS - 1) * step + 1);
-    if is_near(geometry) { reach } else { MAX_ROWS }
+    let reach = (columns - 1).saturating_mul(across).saturating_add(1);
+    reach.saturating_add(step.saturating_mul(MAX_ROWS - 1))
 }
 
 impl<'s> Notes<'s> {
@@ -73,7 +68,7 @@ impl<'a> Picture<'a> {
     /// Bytes of scratch of a thread.
     pub(super) fn scratch_bytes(conv: &FConv) -> usize {
         let depth = conv.depth();
-        let copied = if is_near(&conv.geometry) { depth / conv.geometry.kernel[1] } else { depth };
+        let copied = depth / conv.geometry.kernel[1];
         let copies = copied.saturating_mul(line(&conv.geometry)).saturating_mul(size_of::<f32>());
         depth.saturating_mul(2 * size_of::<*const f32>()).saturating_add(copies).saturating_add(SLACK)
     }
@@ -113,7 +108,7 @@ impl<'a> Picture<'a> {
     fn line(&self, place @ [n, y]: Place, notes: &mut Notes<'_>) {
         let (g, panels, out) = (&self.conv.geometry, self.panels, &self.out_map);
         let ([kh, kw], [step, across, left]) = (g.kernel, [g.stride[1], g.dilation[1], g.pad[1]]);
-        let whole = is_near(g) && (0..kh).all(|ky| self.row(y, ky).is_some());
+        let whole = (0..kh).all(|ky| self.row(y, ky).is_some());
         if whole {
             let mut places = notes.places[0].iter_mut();
             for row in (0..kh).filter_map(|ky| self.row(y, ky)) {
@@ -140,37 +135,29 @@ impl<'a> Picture<'a> {
         }
     }
 
-    /// Copies what a tile's windows see, zeros beside the planes, and notes where it is.
+    /// Copies the lines that a tile's windows see, zeros beside the planes, and notes where elements are.
     fn copy(&self, [n, y]: Place, [x, count]: [usize; 2], notes: &mut Notes<'_>) {
         let g = &self.conv.geometry;
         let ([kh, kw], [step, across]) = (g.kernel, [g.stride[1], g.dilation[1]]);
-        let (near, len) = (is_near(g), line(g));
-        // The columns of a line, or those of one element of windows.
-        let columns = |kx: usize| (x * step + kx * across, if near { 1 } else { step });
-        let reach = if near { (count - 1) * step + (kw - 1) * across + 1 } else { count };
+        let len = (count - 1) * step + (kw - 1) * across + 1;
         let mut places = notes.places[1].chunks_exact_mut(self.planes.c);
-        let mut copies = notes.copies.chunks_exact_mut(len);
-        for ky in 0..kh {
-            let mut first: *const f32 = std::ptr::null();
-            for (kx, places) in (0..kw).zip(&mut places) {
-                if near && kx > 0 {
-                    for (plane, place) in places.iter_mut().enumerate() {
-                        *place = first.wrapping_add(plane * len + kx * across);
-                    }
-                    continue;
+        let lines = notes.copies.chunks_exact_mut(line(g) * self.planes.c);
+        for (ky, lines) in (0..kh).zip(lines) {
+            let lines = lines.chunks_exact_mut(line(g));
+            let lines = lines.enumerate().map(|(plane, copy)| {
+                let copy = &mut copy[..len];
+                match self.row(y, ky) {
+                    Some(row) => cut(self.line_of(n, plane, row), x * step, g.pad[1], copy),
+                    None => copy.fill(0.0),
                 }
-                for (plane, (place, copy)) in places.iter_mut().zip(&mut copies).enumerate() {
-                    let (column, apart) = columns(kx);
-                    match self.row(y, ky) {
-                        Some(row) => {
-                            cut(self.line_of(n, plane, row), [column, g.pad[1], apart], &mut copy[..reach]);
-                        }
-                        None => copy[..reach].fill(0.0),
-                    }
-                    *place = copy.as_ptr();
-                    if plane == 0 {
-                        first = *place;
-                    }
+                copy.as_ptr()
+            });
+            let mut own = (0..kw).zip(&mut places);
+            let Some((_, first)) = own.next() else { continue };
+            first.iter_mut().zip(lines).for_each(|(place, line)| *place = line);
+            for (kx, places) in own {
+                for (place, first) in places.iter_mut().zip(&*first) {
+                    *place = first.wrapping_add(kx * across);
                 }
             }
         }
@@ -186,7 +173,7 @@ impl<'a> Picture<'a> {
         stages: &mut Option<[Staged; 2]>,
     ) {
         let (conv, panels, depth) = (self.conv, self.panels, places.len());
-        let apart = if is_near(&conv.geometry) { conv.geometry.stride[1] } else { 1 };
+        let apart = conv.geometry.stride[1];
         // SAFETY: any bytes are floats; a buffer is aligned for them.
         let (_, weights, _) = unsafe { self.weights.align_to::<f32>() };
         let first = self.output.wrapping_add(self.out_map.offset(n, y, x));
@@ -220,13 +207,14 @@ impl<'a> Picture<'a> {
     }
 }
 
-/// Elements `apart` from each other of a line that has `left` zeros in front and any number behind, from `column` of that on.
-fn cut(line: &[f32], [column, left, apart]: [usize; 3], to: &mut [f32]) {
-    let before = |end: usize| end.saturating_sub(column).div_ceil(apart).min(to.len());
+/// A line that has `left` zeros in front and any number behind, from `column` of that on.
+fn cut(line: &[f32], column: usize, left: usize, to: &mut [f32]) {
+    let before = |end: usize| end.saturating_sub(column).min(to.len());
     let inside = before(left)..before(left + line.len());
     to[..inside.start].fill(0.0);
     to[inside.end..].fill(0.0);
-    let start = (column + inside.start * apart).saturating_sub(left);
-    let from = line.get(start..).unwrap_or_default();
-    to[inside].iter_mut().zip(from.iter().step_by(apart)).for_each(|(to, from)| *to = *from);
+    if !inside.is_empty() {
+        let from = column + inside.start - left;
+        to[inside.clone()].copy_from_slice(&line[from..][..inside.len()]);
+    }
 }

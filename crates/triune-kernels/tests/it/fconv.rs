@@ -168,7 +168,7 @@ fn check(case: &Case, seed: u64) {
             conv.run(&x, in_map, added, &mut y, out_map, &mut scratch[3..], &pool).unwrap();
             let what = format!("{isa:?} {threads} threads {g:?} {:?} {:?}", case.size, case.channels);
             same_bits(&expected, &y, &what);
-            if g.groups == 1 && !case.residual {
+            if g.groups == 1 && !case.residual && g.stride[1] <= 2 {
                 let mut scratch = vec![0xA5u8; conv.planes_scratch_bytes(threads) + 3];
                 let mut y = vec![777.0f32; out_map.span()];
                 conv.run_planes(&turned_x, planes, &mut y, out_map, &mut scratch[3..], &pool).unwrap();
@@ -242,7 +242,7 @@ fn planes_become_planes() {
 fn pictures_become_maps() {
     let mut random = Random(77);
     for round in 0..16 {
-        let step = 1 + round % 5;
+        let step = 1 + round % 2;
         let case = Case {
             geometry: ConvGeometry {
                 kernel: [random.between(1, 3), random.between(1, 7)],

@@ -89,8 +89,11 @@ pub fn minimize(buffers: &[Buffer], limits: Limits) -> Option<Plan> {
 
 /// Searches below the best plan's peak, from `proven` up; gives what is proven in the end.
 fn improve(best: &mut Plan, buffers: &[Buffer], limits: Limits, unit: u64, mut proven: u64) -> u64 {
-    let sections = Sections::new(buffers);
     let mut effort = Effort::new(limits);
+    if effort.over() {
+        return proven;
+    }
+    let sections = Sections::new(buffers);
     let mut low = proven;
     let mut first = true;
     while low < best.peak {

@@ -58,7 +58,8 @@ commands! {
 
     /// f32 convolution; the addition of `residual` comes before the activation.
     FConv = 0x0011, "fconv", makes(|c| c.output) {
-        /// Input, f32. In blocks of one channel it is planes, whose columns follow each other: for one group and no residual.
+        /// Input, f32. In blocks of one channel it is planes, whose columns follow each other: for one group, steps of one or
+        /// two columns, no residual.
         [in] input: FeatureMap,
         /// Output, f32.
         [out] output: FeatureMap,

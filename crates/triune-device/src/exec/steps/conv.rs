@@ -333,6 +333,12 @@ fn prepare_planes(command: &command::FConv, blocks: Blocks, checker: &Checker<'_
     if command.window.groups != 1 {
         return bad("window", format!("{} groups of planes, where there can be one", command.window.groups));
     }
+    if command.window.stride[1] > 2 {
+        return bad(
+            "window",
+            format!("steps of {} columns of planes, 1 and 2 are possible", command.window.stride[1]),
+        );
+    }
     if command.residual.is_some() {
         return bad("residual", "is added to no convolution of planes");
     }
