@@ -202,6 +202,8 @@ pub(super) fn convolves_planes(graph: &Graph, node: &Node, op: &ops::Conv, pictu
     const CHANNELS: std::ops::RangeInclusive<usize> = 2..=16;
     /// A tile has neighbours in a line.
     const COLUMNS: usize = 14;
+    /// Columns that a window reaches over at most: as many are copied at a border.
+    const REACH: usize = 256;
     let value = |index: usize| node.inputs.get(index).copied().flatten();
     let (Some(x), Some(w), Some(y)) = (value(0), value(1), node.outputs.first().copied().flatten()) else {
         return false;
@@ -218,6 +220,7 @@ pub(super) fn convolves_planes(graph: &Graph, node: &Node, op: &ops::Conv, pictu
         && kh.saturating_mul(kw) > 1
         && columns >= COLUMNS
         && (1..=2).contains(&op.stride[1])
+        && kw.saturating_mul(op.dilation[1]) <= REACH
         && op.groups == 1
         && node.quant.is_none()
         && is_real(x)

@@ -729,6 +729,7 @@ fn own() -> Vec<Row> {
         (but(in_planes(), |c| c.input.stride_h = 6), "input", "not a multiple of 4"),
         (but(in_planes(), |c| c.residual = Some(c.output)), "residual", "no convolution of planes"),
         (but(in_planes(), |c| c.window.groups = 2), "window", "2 groups of planes"),
+        (but(in_planes(), |c| c.window.dilation[1] = 2000), "window", "reaches over 6000 columns"),
         (but(in_planes(), |c| c.window.stride[1] = 3), "window", "steps of 3 columns of planes"),
         (but(funary(), |c| c.input.blocks = Some(blocks(2))), "input.blocks", "elements of 4 bytes"),
         (but(table(U8), |c| c.input.blocks = Some(blocks(0))), "input.blocks", "a block of 0 channels"),

@@ -328,6 +328,9 @@ fn float_kernel(
     FConv::new(&spec, packed).map_err(refused("weights"))
 }
 
+/// Columns of planes that a window can reach over: as many are copied for each of its rows at a border.
+const MOST_COLUMNS: u64 = 1 << 12;
+
 /// Of an input in planes.
 fn prepare_planes(command: &command::FConv, blocks: Blocks, checker: &Checker<'_>) -> Result<Prepared> {
     if command.window.groups != 1 {
@@ -338,6 +341,10 @@ fn prepare_planes(command: &command::FConv, blocks: Blocks, checker: &Checker<'_
             "window",
             format!("steps of {} columns of planes, 1 and 2 are possible", command.window.stride[1]),
         );
+    }
+    let reach = u64::from(command.window.kernel[1]).saturating_mul(command.window.dilation[1].into());
+    if reach > MOST_COLUMNS {
+        return bad("window", format!("reaches over {reach} columns of planes, {MOST_COLUMNS} are possible"));
     }
     if command.residual.is_some() {
         return bad("residual", "is added to no convolution of planes");
