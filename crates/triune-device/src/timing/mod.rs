@@ -17,7 +17,7 @@ pub use energy::Energy;
 pub use report::BoundBy;
 pub use tiling::{Order, Tiling};
 
-use std::{borrow::Borrow, collections::HashMap};
+use std::{borrow::Borrow, collections::HashMap, sync::OnceLock};
 
 use tiling::Demand;
 use walk::{Asking, Places, Walk};
@@ -267,7 +267,7 @@ impl Asked {
             let (work, demand) = places.demand(index, command)?;
             let next = kinds.len();
             let kind = *kinds.entry(demand).or_insert(next);
-            asked.push(Asking { opcode: command.opcode(), work, demand, kind });
+            asked.push(Asking { opcode: command.opcode(), work, demand, kind, held: OnceLock::new() });
         }
         Ok(Self {
             commands: asked,

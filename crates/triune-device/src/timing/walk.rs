@@ -1,5 +1,7 @@
 //! The walk over a program's commands: one after the other, each tile by tile through the engine's queues.
 
+use std::sync::OnceLock;
+
 use super::{
     CommandTime, MemoryBytes, Span, TileTime, TimingOptions,
     engine::{Engine, MAX_DEPTH},
@@ -61,6 +63,8 @@ pub(super) struct Asking {
     pub(super) demand: Demand,
     /// The same of all commands with this demand.
     pub(super) kind: usize,
+    /// What the first tiling that was asked about holds in the buffers, whatever the circumstances.
+    pub(super) held: OnceLock<(Tiling, u64)>,
 }
 
 /// What was found for a kind of command.
@@ -113,7 +117,9 @@ impl Walk {
             return (tiling, spent);
         }
         let mut spent = run(&self.engine, demand, &tiling, u64::MAX);
-        spent.held = demand.held(&tiling, self.room.near);
+        let hold = || (tiling, demand.held(&tiling, self.room.near));
+        let (own, held) = *asked.held.get_or_init(hold);
+        spent.held = if own == tiling { held } else { hold().1 };
         known.last = Some((tiling, spent));
         (tiling, spent)
     }
