@@ -96,12 +96,6 @@ pub struct Planes {
 }
 
 impl Planes {
-    /// The layout without gaps.
-    pub const fn dense(n: usize, c: usize, h: usize, w: usize) -> Self {
-        let stride_c = h.saturating_mul(w);
-        Self { n, c, h, w, stride_n: c.saturating_mul(stride_c), stride_c, stride_h: w }
-    }
-
     /// Elements from the first to one past the last; 0 when there are none. Saturates.
     pub const fn span(&self) -> usize {
         if self.n == 0 || self.c == 0 || self.h == 0 || self.w == 0 {
@@ -114,8 +108,8 @@ impl Planes {
             .saturating_add(self.w)
     }
 
-    /// A map of the same extents with channels last.
-    pub(crate) const fn channels_last(&self) -> Nhwc {
+    /// A map of the same extents with channels last, without gaps.
+    pub const fn channels_last(&self) -> Nhwc {
         Nhwc::dense(self.n, self.h, self.w, self.c)
     }
 }

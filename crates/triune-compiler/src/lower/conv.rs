@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use triune_device::{
     Addr, Weights,
-    command::{self, AddParams, FConv, FeatureMap, QConv, RequantTarget, Window},
+    command::{AddParams, FConv, QConv, RequantTarget, Window},
 };
 use triune_graph::{
     Constant, Node, ValueId,
@@ -210,7 +210,7 @@ impl Lowering<'_> {
         self.io.inputs[index].bordered
     }
 
-    /// Emits the convolution of `input` into `output`, both rank 4 with contiguous channels, with its epilogue.
+    /// Emits the convolution of `input` into `output`, both rank 4 with contiguous channels, or the input in planes, with its epilogue.
     pub(super) fn product(
         &mut self,
         node: &Node,
@@ -245,14 +245,8 @@ impl Lowering<'_> {
         let bias = self.float_bias(node, product)?;
         let weights = self.weights(node, product)?;
         let target = if post_ops.is_empty() { *output } else { self.temporary(output, DType::F32) };
-        // A plain view whose channels are apart is one of planes.
-        let planes = (!has_contiguous_channels(input)).then_some(command::Blocks {
-            channels: 1,
-            stride: input.strides[1],
-            fill: 0,
-        });
         let command = FConv {
-            input: FeatureMap { blocks: planes, ..self.map(input)? },
+            input: self.map(input)?,
             output: self.map(&target)?,
             window: window(&product.geometry)?,
             weights,

@@ -645,7 +645,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// The descriptor of a view whose channels are contiguous.
+    /// The descriptor of a view whose channels are contiguous, or lie in planes: those are blocks of one channel.
     fn map(&self, view: &View) -> Result<FeatureMap, Error> {
         let [n, c, h, w] = extents::<4>([view.dims[0], view.dims[1], view.dims[2], view.dims[3]])?;
         let [stride_n, stride_h, stride_w] = [view.strides[0], view.strides[2], view.strides[3]];
@@ -655,7 +655,8 @@ impl Lowering<'_> {
                 let [channels] = extents([channels])?;
                 Some(command::Blocks { channels, stride, fill })
             }
-            None => None,
+            None if has_contiguous_channels(view) => None,
+            None => Some(command::Blocks { channels: 1, stride: view.strides[1], fill: 0 }),
         };
         Ok(FeatureMap { addr, dtype, n, h, w, c, stride_n, stride_h, stride_w, blocks })
     }

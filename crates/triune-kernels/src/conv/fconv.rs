@@ -370,7 +370,7 @@ impl FConv {
     fn plan(&self, panels: &Panels) -> Plan {
         let [kh, kw] = self.geometry.kernel;
         let group_in = self.in_channels / self.geometry.groups;
-        let k = kh * kw * group_in;
+        let k = self.depth();
         // Neighbouring windows share what their step does not skip.
         let fresh = self.geometry.stride[0].min(kh).saturating_mul(self.geometry.stride[1].min(kw));
         let tile_bytes = panels.rows.saturating_mul(group_in * 4).saturating_mul(fresh);
@@ -415,7 +415,7 @@ impl FConv {
         let [kh, kw] = self.geometry.kernel;
         let groups = self.geometry.groups;
         let group_in = self.in_channels / groups;
-        let k = kh * kw * group_in;
+        let k = self.depth();
         let merged =
             plan.may_merge && self.geometry.dilation[1] == 1 && views.in_map.stride_w == views.in_map.c;
         let copied = self.copies(&plan, views.in_map);
@@ -460,7 +460,7 @@ impl FConv {
                 tile_range.clone().for_each(|tile| add(before[tile + 1] - before[tile]));
             }
             let panel_range = split * panels.count() / splits..(split + 1) * panels.count() / splits;
-            let mut stages = self.epilogue.function.map(|_| [Staged([0.0; _]), Staged([0.0; _])]);
+            let mut stages = self.stages();
             let mut product = |tile: usize, panel: usize| {
                 let start = group * group_len + panels.start(panel, k);
                 let b = weights.as_ptr().cast::<f32>().wrapping_add(start);
@@ -490,11 +490,8 @@ impl FConv {
                 // channels of the checked maps.
                 let multiply =
                     |finish: &Finish| unsafe { panels.tile(len, width, a, runs, run_len, b, finish) };
-                match &mut stages {
-                    // SAFETY: as above.
-                    Some(stages) => unsafe { self.staged_tile(len, width, finish, stages, multiply) },
-                    None => multiply(&finish),
-                }
+                // SAFETY: as above.
+                unsafe { self.staged_tile(len, width, finish, &mut stages, multiply) };
             };
             let weight = k.saturating_mul(TILE_STEPS);
             let bytes = weight_bytes.saturating_mul(panel_range.len());
@@ -517,7 +514,12 @@ impl FConv {
         });
     }
 
-    /// A tile whose results go through a function on their way out: it is given where its sums go, which has room for the largest.
+    /// Room for the sums and results of a tile, if there is a function behind them.
+    pub(super) fn stages(&self) -> Option<[Staged; 2]> {
+        self.epilogue.function.map(|_| [Staged([0.0; _]), Staged([0.0; _])])
+    }
+
+    /// A tile, which is given where its sums go: with stages they go through the function on their way out.
     ///
     /// # Safety
     /// As [`Panels::tile`].
@@ -526,9 +528,13 @@ impl FConv {
         rows: usize,
         width: usize,
         finish: Finish,
-        [sums, results]: &mut [Staged; 2],
+        stages: &mut Option<[Staged; 2]>,
         tile: impl FnOnce(&Finish),
     ) {
+        let Some([sums, results]) = stages else {
+            tile(&finish);
+            return;
+        };
         // The tile adds the offset to its pointers; the stage starts at column 0.
         let stage = sums.0.as_mut_ptr().wrapping_sub(finish.offset);
         let rows_out: [*mut f32; MAX_ROWS] = std::array::from_fn(|row| stage.wrapping_add(row * width));

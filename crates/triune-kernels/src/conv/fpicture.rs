@@ -37,7 +37,7 @@ type Place = [usize; 2];
 struct Notes<'s> {
     /// For each element of a window where it lies in the planes for a line's first pixel, and in copies for a tile's.
     places: [&'s mut [*const f32]; 2],
-    /// Copies of lines, or of each element of a window.
+    /// Copies of lines, so many of each row of a window as there are planes.
     copies: &'s mut [f32],
 }
 
@@ -120,7 +120,7 @@ impl<'a> Picture<'a> {
                 }
             }
         }
-        let mut stages = self.conv.epilogue.function.map(|_| [Staged([0.0; _]), Staged([0.0; _])]);
+        let mut stages = self.conv.stages();
         let tiles = out.w.div_ceil(panels.rows);
         for tile in 0..tiles {
             let (x, end) = (tile * out.w / tiles, (tile + 1) * out.w / tiles);
@@ -198,11 +198,8 @@ impl<'a> Picture<'a> {
             let multiply = |finish: &Finish| unsafe {
                 panels.side_by_side([rows, apart], width, a, offset, depth, b, finish);
             };
-            match stages {
-                // SAFETY: as above.
-                Some(stages) => unsafe { conv.staged_tile(rows, width, finish, stages, multiply) },
-                None => multiply(&finish),
-            }
+            // SAFETY: as above.
+            unsafe { conv.staged_tile(rows, width, finish, stages, multiply) };
         }
     }
 }

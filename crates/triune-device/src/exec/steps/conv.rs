@@ -351,7 +351,7 @@ fn prepare_planes(command: &command::FConv, blocks: Blocks, checker: &Checker<'_
     }
     let (placed, planes) = checker.planes("input", &command.input, blocks)?;
     let output = checker.output_map("output", &command.output)?;
-    let map = Nhwc::dense(planes.n, planes.h, planes.w, planes.c);
+    let map = planes.channels_last();
     let geometry = expect_window(&command.window, &map, &output.nhwc)?;
     let kernel = float_kernel(command, checker, geometry, [&map, &output.nhwc], Packing::Convolution)?;
     let to = output.nhwc;
